@@ -1,0 +1,1 @@
+"""Length predictors for vllm-sjf. Needs NumPy and safetensors; never imports vLLM."""
