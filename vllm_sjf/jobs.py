@@ -37,8 +37,9 @@ class Job:
     arrival_s: our own monotonic clock, stamped when the request first reached the scheduler;
         it never changes, whatever happens to the request afterwards.
     priority: vLLM's request priority; smaller goes first.
-    uncached_prompt_tokens: prompt tokens that prefill must compute, the prefix cache's
-        hits subtracted.
+    uncached_prompt_tokens: tokens that prefill must compute, the prefix cache's hits
+        subtracted; for a preempted job that includes what it had generated.
+    generated_tokens: output tokens it had already made when it was last queued.
     """
 
     request_id: str
@@ -47,4 +48,5 @@ class Job:
     priority: int
     uncached_prompt_tokens: int
     max_tokens: int
+    generated_tokens: int = 0
     prediction: Prediction = UNPREDICTED

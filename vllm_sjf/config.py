@@ -1,0 +1,110 @@
+"""The typed configuration, read from vLLM's ``--additional-config '{"sjf": {...}}'``."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+CONFIG_KEY = "sjf"
+
+PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NonNegativeFloat = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class ConfigError(ValueError):
+    """The configuration cannot be used; the message names the key and the fix."""
+
+
+class Mode(StrEnum):
+    """What the scheduler does with its predictions."""
+
+    SJF = "sjf"
+    SHADOW = "shadow"  # predicts and measures; queues exactly as vLLM would without us
+    FCFS = "fcfs"  # queues exactly as vLLM would without us, and predicts nothing
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class TrafficClass(_Section):
+    """One kind of traffic. Smaller ranks go first.
+
+    max_wait_s: once its oldest request has waited this long, that request goes next, whatever
+        the ranks, priorities and predictions say; nobody starves for longer than this plus
+        the time until a slot is free.
+    """
+
+    name: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[a-z0-9_-]+$")]
+    rank: Annotated[int, Field(ge=0)]
+    max_wait_s: PositiveFloat = 600.0
+
+
+DEFAULT_CLASSES = (
+    TrafficClass(name="interactive", rank=0),
+    TrafficClass(name="batch", rank=1),
+)
+
+
+class SJFConfig(_Section):
+    """Everything an operator can set; every key has a default that is safe to serve with.
+
+    predictor: folder of a trained artifact, or ``none``: then only hinted requests are
+        ranked by length and the others keep their arrival order.
+    prefill_token_cost: cost of one uncached prompt token, in output tokens (w).
+    aging_tokens_per_s: how fast a waiting job wears off its cost (r); a job of C tokens is
+        overtaken at most by jobs that arrive within C / r seconds after it.
+    max_pushback_s: the longest that a job can be pushed back that way (W).
+    classes: the first is the one that a request without a class belongs to.
+    """
+
+    mode: Annotated[Mode, Field(strict=False)] = Mode.SJF
+    predictor: Annotated[str, Field(min_length=1)] = "none"
+    prefill_token_cost: NonNegativeFloat = 0.2
+    aging_tokens_per_s: PositiveFloat = 20.0
+    max_pushback_s: NonNegativeFloat = 60.0
+    classes: Annotated[tuple[TrafficClass, ...], Field(min_length=1, strict=False)] = (
+        DEFAULT_CLASSES
+    )
+
+    @field_validator("classes")
+    @classmethod
+    def _names_differ(cls, classes: tuple[TrafficClass, ...]) -> tuple[TrafficClass, ...]:
+        names = [each.name for each in classes]
+        if len(set(names)) < len(names):
+            raise ValueError("two classes have the same name; give each its own")
+        return classes
+
+    @property
+    def predicts(self) -> bool:
+        """Whether a predictor artifact is configured and the mode makes use of it."""
+        return self.predictor != "none" and self.mode is not Mode.FCFS
+
+    @classmethod
+    def parse(cls, section: object) -> "SJFConfig":
+        """Validate the ``sjf`` sub-key of vLLM's additional config (None means defaults).
+
+        Raises ConfigError with one line that names each offending key and what to do.
+        """
+        if section is None:
+            return cls()
+        if not isinstance(section, Mapping):
+            raise ConfigError(
+                f"{CONFIG_KEY}: must be an object like "
+                f'{{"predictor": "/path/to/artifact"}}, got {type(section).__name__}'
+            )
+        try:
+            return cls.model_validate(dict(section))
+        except ValidationError as error:
+            details = error.errors(include_url=False)
+            raise ConfigError("; ".join(map(_explain, details))) from None
+
+
+def _explain(detail: Any) -> str:  # noqa: ANN401 - pydantic's ErrorDetails is not importable
+    key = ".".join([CONFIG_KEY, *(str(part) for part in detail["loc"])])
+    if detail["type"] == "extra_forbidden":
+        owner = TrafficClass if "classes" in detail["loc"] else SJFConfig
+        known = ", ".join(owner.model_fields)
+        return f"{key}: unknown key, remove it or use one of: {known}"
+    return f"{key}: {detail['msg']} (got {detail['input']!r})"

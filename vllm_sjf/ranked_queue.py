@@ -1,0 +1,201 @@
+"""The waiting queue: one heap and one arrival list a traffic class, with lazy deletion.
+
+It has the methods of vLLM's RequestQueue, but knows nothing of vLLM: an item is anything
+with a ``request_id``. Every operation is O(log n) amortised; nothing is ever re-sorted,
+because keys do not change while an item is held.
+"""
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+from vllm_sjf.config import TrafficClass
+from vllm_sjf.policy.ordering import RankKey
+
+
+class HasRequestId(Protocol):
+    """The least that the queue needs of an item."""
+
+    @property
+    def request_id(self) -> str:
+        """Unique among the items held at one time."""
+        ...
+
+
+Item = TypeVar("Item", bound=HasRequestId)
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """Where an item belongs: its class, its key within it, and when it first arrived (s)."""
+
+    traffic_class: str
+    key: RankKey
+    arrival_s: float
+
+
+@dataclass(slots=True, eq=False)
+class _Entry(Generic[Item]):
+    item: Item
+    rank: Rank
+    live: bool = True
+
+
+@dataclass(slots=True)
+class _Lane(Generic[Item]):
+    """One class's items, in both orders that may decide: by key and by arrival.
+
+    ``serial`` makes every heap tuple unique before the comparison reaches an entry; an item
+    that is removed and added again has a dead entry with an equal key beside its live one.
+    """
+
+    spec: TrafficClass
+    by_key: list[tuple[RankKey, int, _Entry[Item]]] = field(default_factory=list)
+    by_arrival: list[tuple[float, int, _Entry[Item]]] = field(default_factory=list)
+    live: int = 0
+
+    def push(self, entry: _Entry[Item], serial: int) -> None:
+        heapq.heappush(self.by_key, (entry.rank.key, serial, entry))
+        heapq.heappush(self.by_arrival, (entry.rank.arrival_s, serial, entry))
+        self.live += 1
+
+    def first(self) -> _Entry[Item]:
+        return _first_live(self.by_key)
+
+    def oldest(self) -> _Entry[Item]:
+        return _first_live(self.by_arrival)
+
+    def compact(self) -> None:
+        """Drop dead entries once they outnumber the live ones: O(1) amortised a removal."""
+        limit = max(64, 2 * self.live)
+        if len(self.by_key) > limit:
+            _sweep(self.by_key)
+        if len(self.by_arrival) > limit:
+            _sweep(self.by_arrival)
+
+
+def _first_live(heap: list[tuple[Any, int, _Entry[Item]]]) -> _Entry[Item]:
+    while not heap[0][-1].live:
+        heapq.heappop(heap)
+    return heap[0][-1]
+
+
+def _sweep(heap: list[tuple[Any, int, _Entry[Item]]]) -> None:
+    heap[:] = [each for each in heap if each[-1].live]
+    heapq.heapify(heap)
+
+
+class RankedQueue(Generic[Item]):
+    """Waiting requests in rank order.
+
+    ``rank_of`` is asked once each time an item is added. ``begin_step`` freezes the clock
+    for one scheduling step; the item that ``peek_request`` named stays pinned until it is
+    popped or removed, so that peek and pop agree whatever is added in between (INV-2).
+    """
+
+    def __init__(self, classes: Sequence[TrafficClass], rank_of: Callable[[Item], Rank]) -> None:
+        self._lanes: dict[str, _Lane[Item]] = {
+            spec.name: _Lane(spec)
+            for spec in sorted(classes, key=lambda each: (each.rank, each.name))
+        }
+        self._rank_of = rank_of
+        self._entries: dict[str, _Entry[Item]] = {}
+        self._pinned: _Entry[Item] | None = None
+        self._now_s = float("-inf")
+        self._serial = 0
+
+    def begin_step(self, now_s: float) -> None:
+        """Freeze the clock (s, monotonic) until the next call, and forget the last pin."""
+        self._now_s = now_s
+        self._pinned = None
+
+    def add_request(self, request: Item) -> None:
+        """Hold ``request`` at its rank; one already held under its id is replaced."""
+        self.remove_request(request)
+        entry = _Entry(request, self._rank_of(request))
+        self._serial += 1
+        self._lanes[entry.rank.traffic_class].push(entry, self._serial)
+        self._entries[request.request_id] = entry
+
+    # A rank is a rank: being put back in front changes nothing, since an item keeps its
+    # arrival and with it its place.
+    prepend_request = add_request
+
+    def prepend_requests(self, requests: Iterable[Item]) -> None:
+        """Hold each of ``requests`` at its rank."""
+        for request in requests:
+            self.add_request(request)
+
+    def peek_request(self) -> Item:
+        """Return the next item without removing it. IndexError when there is none."""
+        return self._next().item
+
+    def pop_request(self) -> Item:
+        """Remove and return the next item: the pinned one if peek named one."""
+        entry = self._next()
+        self._drop(entry)
+        return entry.item
+
+    def remove_request(self, request: Item) -> None:
+        """Forget ``request``; one that is not held is ignored, as vLLM's callers need."""
+        entry = self._entries.get(request.request_id)
+        if entry is not None:
+            self._drop(entry)
+
+    def remove_requests(self, requests: Iterable[Item]) -> None:
+        """Forget each of ``requests`` that is held."""
+        for request in requests:
+            self.remove_request(request)
+
+    def __len__(self) -> int:
+        """Return how many items are held."""
+        return len(self._entries)
+
+    def __bool__(self) -> bool:
+        """Tell whether something may start now."""
+        return bool(self._entries)
+
+    def __iter__(self) -> Iterator[Item]:
+        """Iterate over all items held, by class rank and then by key; O(n log n)."""
+        for lane in self._lanes.values():
+            for _, _, entry in sorted(lane.by_key, key=lambda each: each[:2]):
+                if entry.live:
+                    yield entry.item
+
+    def waiting_by_class(self) -> dict[str, int]:
+        """Return how many items each class holds."""
+        return {name: lane.live for name, lane in self._lanes.items()}
+
+    def _next(self) -> _Entry[Item]:
+        if self._pinned is None:
+            self._pinned = self._choose()
+        return self._pinned
+
+    def _choose(self) -> _Entry[Item]:
+        """The longest-overdue item of any class, else the best of the best-ranked class."""
+        overdue: _Entry[Item] | None = None
+        best: _Entry[Item] | None = None
+        for lane in self._lanes.values():
+            if not lane.live:
+                continue
+            best = best or lane.first()
+            oldest = lane.oldest()
+            waited_s = self._now_s - oldest.rank.arrival_s
+            if waited_s > lane.spec.max_wait_s and (
+                overdue is None or oldest.rank.arrival_s < overdue.rank.arrival_s
+            ):
+                overdue = oldest
+        chosen = overdue or best
+        if chosen is None:
+            raise IndexError("the queue is empty")
+        return chosen
+
+    def _drop(self, entry: _Entry[Item]) -> None:
+        entry.live = False
+        if self._pinned is entry:
+            self._pinned = None
+        del self._entries[entry.item.request_id]
+        lane = self._lanes[entry.rank.traffic_class]
+        lane.live -= 1
+        lane.compact()
