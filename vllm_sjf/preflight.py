@@ -24,3 +24,28 @@ def load_predictor(config: SJFConfig, tokenizer_fingerprint: str | None) -> Leng
     except ArtifactError as error:
         raise ConfigError(f"sjf.predictor: {error}") from error
     return predictor
+
+
+def check(config: SJFConfig, tokenizer_folder: Path | None) -> None:
+    """Raise ConfigError unless the configured predictor loads and fits the tokenizer.
+
+    tokenizer_folder: of the model that will be served; None when it is not on this disk yet:
+        then the engine, which sees the tokenizer in any case, checks it at start.
+    """
+    if not config.predicts:
+        return
+    load_predictor(config, None)  # first, because it is quick: no tokenizer is needed
+    if tokenizer_folder is None:
+        return
+    from transformers import AutoTokenizer
+
+    from sjf_predictor import artifact
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"sjf.predictor: {tokenizer_folder} holds no tokenizer to compare with ({error}); "
+            "give the model folder, or --tokenizer"
+        ) from error
+    load_predictor(config, artifact.fingerprint(tokenizer))

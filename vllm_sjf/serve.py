@@ -94,11 +94,8 @@ def serve(argv: Sequence[str]) -> None:
     try:
         planned = plan(argv)
         config = SJFConfig.parse(planned.sjf)
-        source = planned.tokenizer_source
-        if source is not None and Path(source).is_dir():
-            check(config, Path(source))
-        else:
-            check(config, None)
+        folder = Path(planned.tokenizer_source or "")
+        check(config, folder if planned.tokenizer_source and folder.is_dir() else None)
     except (ServeError, ConfigError) as error:
         print(f"vllm-sjf serve: refused, nothing was started.\n{error}", file=sys.stderr)
         raise SystemExit(EXIT_REFUSED) from None
@@ -191,7 +188,7 @@ def _read_config_file(path: str | None) -> dict[str, Any]:
     """Return the options of vLLM's ``--config`` YAML file, names with dashes."""
     if path is None:
         return {}
-    import yaml  # comes with vLLM, which reads the same file
+    import yaml  # type: ignore[import-untyped]  # comes with vLLM, which reads the same file
 
     try:
         content = yaml.safe_load(Path(path).read_text())

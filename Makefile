@@ -1,0 +1,44 @@
+# `make demo` and `make test` each do everything from a fresh clone. `make help` lists the rest.
+VENV ?= .venv
+CACHE ?= .cache
+OUT ?= out
+PY := $(VENV)/bin/python
+SJF := $(VENV)/bin/vllm-sjf
+MODEL := $(CACHE)/smollm2-135m
+PREDICTOR := $(CACHE)/predictor
+DATA := training/dataset/smollm2_135m.parquet
+
+# What demo and bench share: 16 slots, one cap, eager mode (compiling takes a minute a server).
+BENCH := $(SJF) bench --model $(MODEL) --predictor $(PREDICTOR) --data $(DATA) \
+	--max-num-seqs 16 --max-tokens 1024 --server-arg=--enforce-eager --server-arg=--max-model-len=4096
+
+.DEFAULT_GOAL := help
+.PHONY: help setup model predictor demo bench test lint
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup:  ## make .venv and install everything
+	@sh scripts/setup.sh $(VENV)
+
+model: setup  ## make the small chat model in .cache
+	@$(SJF) model --out $(MODEL)
+
+predictor: model  ## train the demo's predictor (a minute)
+	@test -f $(PREDICTOR)/manifest.json && test $(PREDICTOR)/manifest.json -nt $(DATA) || \
+		{ echo "predictor: training on $(DATA)"; \
+		$(SJF) train --kind linear --data $(DATA) --model $(MODEL) --out $(PREDICTOR); }
+
+demo: predictor  ## compare with stock vLLM on a burst (15 minutes at most)
+	@$(BENCH) --requests 120 --out $(OUT)/demo
+
+bench: predictor  ## the same with more requests
+	@$(BENCH) --requests 240 --out $(OUT)/bench
+
+test: setup  ## run all tests, a real vLLM server included
+	@$(PY) -m pytest
+
+lint: setup  ## ruff (lint and format) and mypy (strict)
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/mypy

@@ -1,0 +1,1 @@
+"""Measure vllm-sjf against stock vLLM: the same requests, the same arrivals, a server each."""

@@ -1,0 +1,91 @@
+"""The ``vllm-sjf`` command: every subcommand, each importing what it needs only when it runs."""
+
+import functools
+import importlib.util
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+from sjf_training.cli import evaluate, inspect, train
+
+from sjf_bench.cli import bench, model
+from sjf_training.collect import collect
+from vllm_sjf import __version__
+
+app = typer.Typer(
+    name="vllm-sjf",
+    help="Shortest-job-first scheduling for vLLM, by learned prediction of response length.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+)
+EXIT_USAGE = 2
+
+
+def _needs(extra: str, *modules: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make a command say which extra to install when one of its ``modules`` is missing."""
+
+    def wrap(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def checked(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - any command's arguments
+            missing = [name for name in modules if importlib.util.find_spec(name) is None]
+            if missing:
+                typer.echo(
+                    f"vllm-sjf {command.__name__}: {', '.join(missing)} missing; "
+                    f"pip install 'vllm-sjf[{extra}]'",
+                    err=True,
+                )
+                raise typer.Exit(EXIT_USAGE)
+            return command(*args, **kwargs)
+
+        return checked
+
+    return wrap
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    if version:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.command(
+    context_settings={
+        "allow_extra_args": True,
+        "ignore_unknown_options": True,
+        "help_option_names": [],  # --help=all and the like are for vLLM
+    }
+)
+def serve(context: typer.Context) -> None:
+    """Serve with our scheduler: vllm-sjf serve MODEL [--predictor DIR] [any vLLM option].
+
+    Starts vLLM's own OpenAI server. Everything but --predictor goes to vLLM as it is. The
+    scheduler is configured under "sjf" in --additional-config, as JSON or dotted
+    (--additional-config.sjf.aging_tokens_per_s 30); --predictor DIR sets sjf.predictor.
+    A configuration that cannot work is refused, with exit code 2, before the model loads.
+    For vLLM's options: vllm-sjf serve --help=all.
+
+    Example: vllm-sjf serve .cache/model --predictor .cache/predictor --port 8000
+    """
+    if not context.args or context.args in (["--help"], ["-h"]):
+        typer.echo(context.get_help())
+        raise typer.Exit(0 if context.args else EXIT_USAGE)
+    from vllm_sjf.serve import serve as start
+
+    start(context.args)
+
+
+app.command()(_needs("train", "sklearn", "transformers", "pyarrow")(train))
+app.command()(_needs("train", "transformers", "pyarrow")(evaluate))
+app.command()(inspect)
+app.command()(_needs("train", "httpx", "pyarrow")(collect))
+app.command()(_needs("bench", "httpx", "matplotlib", "pyarrow", "scipy")(bench))
+app.command()(model)
+
+if __name__ == "__main__":
+    app()
