@@ -144,7 +144,8 @@ class Simulation:
         self._in_flight.append((output, self._run_model(output), self._end_of(output)))
         # As vLLM does: with async scheduling the next step is scheduled before this one's
         # tokens are known, except when there is nothing to run ahead with.
-        if len(self._in_flight) >= self._depth or not output.total_num_scheduled_tokens:
+        in_advance = self._depth - 1 if output.total_num_scheduled_tokens else 0
+        while len(self._in_flight) > in_advance:
             self._finish_oldest_step()
         return output
 
