@@ -41,6 +41,28 @@ class TrafficClass(_Section):
     max_wait_s: PositiveFloat = 600.0
 
 
+class Displacement(_Section):
+    """When a waiting job may take the place of a running one.
+
+    across_classes: a better-ranked class may displace a worse one.
+    within_class: a much shorter job may displace a longer one of its own class.
+    min_ratio: within a class, the victim must have more left than this many times the
+        waiter's cost, on top of what its own recompute costs.
+    min_remaining_tokens: jobs with less than this left to generate are spared.
+    quantum_tokens: output tokens that a job may make before it can be displaced.
+    max_per_request: preemptions after which a job is spared while any other can go.
+    max_per_step: displacements in one scheduling step.
+    """
+
+    across_classes: bool = True
+    within_class: bool = False
+    min_ratio: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 2.0
+    min_remaining_tokens: Annotated[int, Field(ge=0)] = 16
+    quantum_tokens: Annotated[int, Field(ge=0)] = 16
+    max_per_request: Annotated[int, Field(ge=0)] = 2
+    max_per_step: Annotated[int, Field(ge=1)] = 1
+
+
 DEFAULT_CLASSES = (
     TrafficClass(name="interactive", rank=0),
     TrafficClass(name="batch", rank=1),
@@ -64,6 +86,7 @@ class SJFConfig(_Section):
     prefill_token_cost: NonNegativeFloat = 0.2
     aging_tokens_per_s: PositiveFloat = 20.0
     max_pushback_s: NonNegativeFloat = 60.0
+    displacement: Displacement = Displacement()
     classes: Annotated[tuple[TrafficClass, ...], Field(min_length=1, strict=False)] = (
         DEFAULT_CLASSES
     )
@@ -104,7 +127,11 @@ class SJFConfig(_Section):
 def _explain(detail: Any) -> str:  # noqa: ANN401 - pydantic's ErrorDetails is not importable
     key = ".".join([CONFIG_KEY, *(str(part) for part in detail["loc"])])
     if detail["type"] == "extra_forbidden":
-        owner = TrafficClass if "classes" in detail["loc"] else SJFConfig
+        sections: dict[str, type[_Section]] = {
+            "classes": TrafficClass,
+            "displacement": Displacement,
+        }
+        owner = sections.get(str(detail["loc"][0]), SJFConfig) if detail["loc"][1:] else SJFConfig
         known = ", ".join(owner.model_fields)
         return f"{key}: unknown key, remove it or use one of: {known}"
     return f"{key}: {detail['msg']} (got {detail['input']!r})"

@@ -1,9 +1,12 @@
 """The frozen nouns that every policy sees. No engine object, no clock, no behaviour."""
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
 from sjf_predictor.length import LengthDistribution
+
+RankKey = tuple[int, float, float, str]
 
 
 class PredictionSource(StrEnum):
@@ -40,6 +43,8 @@ class Job:
     uncached_prompt_tokens: tokens that prefill must compute, the prefix cache's hits
         subtracted; for a preempted job that includes what it had generated.
     generated_tokens: output tokens it had already made when it was last queued.
+    returns_before_s: set by an eviction: goes before whoever of its class and priority
+        arrived after that moment.
     """
 
     request_id: str
@@ -49,4 +54,67 @@ class Job:
     uncached_prompt_tokens: int
     max_tokens: int
     generated_tokens: int = 0
+    returns_before_s: float = math.inf
     prediction: Prediction = UNPREDICTED
+
+
+@dataclass(frozen=True, slots=True)
+class Waiter:
+    """The waiting job that would go next, and what it needs to start.
+
+    class_rank: of its traffic class, smaller is better; key: its place within the class.
+    cost_tokens: C, the ordering policy's cost; blocks: KV blocks that admission will ask for.
+    """
+
+    request_id: str
+    class_rank: int
+    key: RankKey
+    cost_tokens: float
+    blocks: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunningJob:
+    """A running job as a candidate for preemption.
+
+    key: the place that it would have in the queue if it were put back now.
+    remaining_tokens: E[min(L, M) - g | L > g], output tokens still to come.
+    recompute_tokens: w * (T - shared tokens), what starting over costs, in output tokens.
+    private_blocks: KV blocks that its preemption frees.
+    run_tokens: output tokens made since it was last admitted.
+    fenced: a step in flight may still write its blocks, so preempting it frees nothing now.
+    """
+
+    request_id: str
+    class_rank: int
+    key: RankKey
+    remaining_tokens: float
+    recompute_tokens: float
+    private_blocks: int
+    run_tokens: int
+    preemptions: int
+    fenced: bool = False
+
+
+class Reason(StrEnum):
+    """Why a running job has to go."""
+
+    HIGHER_CLASS_WAITS = "higher_class_waits"
+    MUCH_SHORTER_WAITS = "much_shorter_waits"
+    KV_SHORT = "kv_short"
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """One decision to preempt, and its reason."""
+
+    request_id: str
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How full the engine is at the start of a step."""
+
+    free_slots: int
+    free_blocks: int

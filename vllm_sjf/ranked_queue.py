@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from vllm_sjf.config import TrafficClass
-from vllm_sjf.policy.ordering import RankKey
+from vllm_sjf.jobs import RankKey
 
 
 class HasRequestId(Protocol):

@@ -31,7 +31,7 @@ def test_pooling_requests_rank_by_arrival(shape):
     sim = Simulation(shape, scheduler_cls=SJF)
     pooling = vllm_request("p", sampling_params=None, pooling_params=PoolingParams(task="embed"))
     sim.scheduler.add_request(pooling)
-    assert sim.scheduler._jobs["p"].prediction is UNPREDICTED
+    assert sim.scheduler.ledger.job("p").prediction is UNPREDICTED
     assert scheduled(sim) == {"p"}
 
 
@@ -39,7 +39,7 @@ def test_prompt_embeddings_pass_through(shape):
     sim = Simulation(shape, scheduler_cls=SJF)
     request = vllm_request("e", prompt_token_ids=None, prompt_embeds=torch.zeros(8, 64))
     sim.scheduler.add_request(request)
-    assert sim.scheduler._jobs["e"].prediction is UNPREDICTED
+    assert sim.scheduler.ledger.job("e").prediction is UNPREDICTED
     assert scheduled(sim) == {"e"}
 
 
@@ -55,12 +55,12 @@ def test_a_grammar_blocked_request_stalls_nobody_and_starts_when_ready(shape):
     )
     assert blocked.status is RequestStatus.WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR
     sim.scheduler.add_request(blocked)
-    before = sim.scheduler._rank_of(blocked)
+    before = sim.scheduler.ledger.rank("blocked")
     for index in range(2):
         sim.scheduler.add_request(vllm_request(f"free{index}"))
     assert scheduled(sim) == {"free0", "free1"}
     assert [each.request_id for each in sim.scheduler.waiting] == ["blocked"]
-    assert sim.scheduler._rank_of(blocked) is before, "it ages from its first arrival"
+    assert sim.scheduler.ledger.rank("blocked") is before, "it ages from its first arrival"
     blocked.structured_output_request.grammar = object()
     assert "blocked" in scheduled(sim)
 
@@ -93,8 +93,8 @@ def test_aborts_in_every_state(shape):
     sim.scheduler.finish_requests(None, RequestStatus.FINISHED_ABORTED)
     sim.drain()
     assert sim.scheduler.get_request_counts() == (0, 0)
-    assert not sim.scheduler._jobs
-    assert not sim.scheduler._ranks
+    assert not sim.scheduler.ledger
+    assert not sim.scheduler.ledger._ranks
 
 
 def test_abort_of_a_preempted_request(shape):

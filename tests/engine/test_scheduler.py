@@ -30,7 +30,7 @@ def check_conservation(sim: Simulation) -> None:
     assert len(set(everywhere)) == len(everywhere)
     assert set(everywhere) == set(scheduler.requests) == set(sim._live)
     assert len(scheduler.waiting) == len(waiting)
-    assert set(scheduler._jobs) == set(scheduler.requests)
+    assert set(scheduler.ledger._jobs) == set(scheduler.requests)
     assert scheduler.get_request_counts() == (len(running), len(waiting) + len(holding))
 
 
@@ -55,7 +55,7 @@ def test_nothing_is_lost_and_all_blocks_come_back(shape, kv, seed):
     assert sim.scheduler.kv_cache_manager.block_pool.get_num_free_blocks() == (
         shape.num_gpu_blocks - 1  # one is vLLM's null block
     )
-    assert not sim.scheduler._ranks
+    assert not sim.scheduler.ledger._ranks
     if kv:
         assert sum(each.preemptions for each in outcomes.values()) > 0
 
@@ -180,14 +180,14 @@ def test_a_preempted_job_keeps_its_arrival_and_delivers_every_token(shape):
 
     def remember(spec):
         add(spec)
-        arrivals[spec.request_id] = sim.scheduler._jobs[spec.request_id].arrival_s
+        arrivals[spec.request_id] = sim.scheduler.ledger.job(spec.request_id).arrival_s
 
     sim.add = remember
     step = sim.step
 
     def checked():
         output = step()
-        for request_id, job in sim.scheduler._jobs.items():
+        for request_id, job in sim.scheduler.ledger._jobs.items():
             assert job.arrival_s == arrivals[request_id]
         return output
 

@@ -4,9 +4,9 @@ The mixin keeps one Job a request and replaces one attribute of vLLM's scheduler
 ``waiting`` queue. vLLM's loop stays vLLM's.
 """
 
+import math
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from vllm.config import VllmConfig
@@ -19,8 +19,10 @@ from vllm.v1.request import Request
 
 from vllm_sjf.config import CONFIG_KEY, Mode, SJFConfig
 from vllm_sjf.engine import compat
+from vllm_sjf.engine.preemptor import Preemptor
 from vllm_sjf.engine.requests import prompt_features, traffic_class, xargs_of
-from vllm_sjf.jobs import Job
+from vllm_sjf.jobs import Job, Reason
+from vllm_sjf.ledger import JobLedger
 from vllm_sjf.policy.ordering import OrderingPolicy
 from vllm_sjf.prediction import PredictionService
 from vllm_sjf.preflight import load_predictor
@@ -30,7 +32,10 @@ logger = init_logger("vllm.sjf")
 
 
 # To mypy the mixin is a Scheduler; at run time it must come before one in the bases.
-_Base = Scheduler if TYPE_CHECKING else object
+if TYPE_CHECKING:
+    _Base = Scheduler
+else:
+    _Base = object
 
 
 class SJFMixin(_Base):
@@ -41,6 +46,8 @@ class SJFMixin(_Base):
     """
 
     clock: Callable[[], float]
+    policy: SchedulingPolicy
+    _preemption_reason = Reason.KV_SHORT
 
     def __init__(self, *args: Any, vllm_config: VllmConfig, **kwargs: Any) -> None:
         # First what may be refused, so that a refusal leaves nothing half built.
@@ -59,10 +66,11 @@ class SJFMixin(_Base):
             self.sjf_config.aging_tokens_per_s,
             self.sjf_config.max_pushback_s,
         )
-        self._jobs: dict[str, Job] = {}
-        self._ranks: dict[str, Rank] = {}
-        self._ranked: RankedQueue[Request] | None = None
-        if self.sjf_config.mode is Mode.SJF:
+        self.ledger = JobLedger(self.ordering)
+        self.ranked: RankedQueue[Request] = RankedQueue(self.sjf_config.classes, self._rank_of)
+        self.preemptor = Preemptor(self, self.sjf_config)
+        self._orders = self.sjf_config.mode is Mode.SJF
+        if self._orders:
             self._take_over_the_queue()
         logger.info(
             "sjf: %s, mode %s, predictor %s",
@@ -76,20 +84,32 @@ class SJFMixin(_Base):
             logger.info("sjf: orders by priority itself, so --scheduling-policy is set aside")
             # vLLM then evicts the last of `running` instead of the largest (priority, arrival).
             self.policy = SchedulingPolicy.FCFS
-        self._ranked = RankedQueue(self.sjf_config.classes, self._rank_of)
-        self.waiting = self._ranked
+        self.waiting = self.ranked
 
     def add_request(self, request: Request) -> None:
         """Stamp, predict and rank a new request, then let vLLM queue it."""
+        # An id that vLLM knows already is a further chunk of a streaming session.
         if self.sjf_config.mode is not Mode.FCFS and request.request_id not in self.requests:
-            self._jobs[request.request_id] = self._job_of(request)
+            self.ledger.add(self._job_of(request))
         super().add_request(request)
 
     def schedule(self, *args: Any, **kwargs: Any) -> SchedulerOutput:
-        """One step of vLLM's own loop, with the clock of the queue frozen."""
-        if self._ranked is not None:
-            self._ranked.begin_step(self.clock())
+        """One step of vLLM's own loop, with queue and running list prepared for it."""
+        if self._orders:
+            self.ranked.begin_step(self.clock())
+            self.preemptor.prepare_step()
         return super().schedule(*args, **kwargs)
+
+    def preempt(self, request: Request, reason: Reason, timestamp_s: float) -> None:
+        """Preempt a request that the caller has taken out of ``running``.
+
+        timestamp_s: vLLM's own monotonic clock, for its event log.
+        """
+        self._preemption_reason = reason
+        try:
+            self._preempt_request(request, timestamp_s)
+        finally:
+            self._preemption_reason = Reason.KV_SHORT
 
     def _job_of(self, request: Request) -> Job:
         xargs = xargs_of(request)
@@ -104,32 +124,29 @@ class SJFMixin(_Base):
         )
 
     def _rank_of(self, request: Request) -> Rank:
-        """The request's rank, worked out once each time it starts to wait.
-
-        vLLM puts a request that it passed over in a step (blocked on a grammar, say) back
-        into the queue; it comes back to the place that it had.
-        """
-        rank = self._ranks.get(request.request_id)
-        if rank is None:
-            job = self._jobs[request.request_id]
-            if request.num_preemptions:
-                job = replace(
-                    job,
-                    uncached_prompt_tokens=compat.uncached_prompt_tokens(self, request),
-                    generated_tokens=request.num_output_tokens,
-                )
-            rank = Rank(job.traffic_class, self.ordering.key(job), job.arrival_s)
-            self._ranks[request.request_id] = rank
-        return rank
+        request_id = request.request_id
+        if request.num_preemptions and not self.ledger.is_ranked(request_id):
+            self.ledger.begin_wait(
+                request_id,
+                uncached_prompt_tokens=compat.uncached_prompt_tokens(self, request),
+                generated_tokens=request.num_output_tokens,
+            )
+        return self.ledger.rank(request_id)
 
     def _preempt_request(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        # It starts to wait anew: other prefix hits, less output left to make.
-        self._ranks.pop(request.request_id, None)
+        # vLLM's loop and cache resets come here too: those are evictions, and an evicted job
+        # returns before whoever arrives from now on, unless it has had that often enough.
+        reason = self._preemption_reason
+        self.preemptor.counts[reason] += 1
+        if request.request_id in self.ledger:
+            evicted = reason is Reason.KV_SHORT
+            favoured = request.num_preemptions < self.sjf_config.displacement.max_per_request
+            until_s = self.clock() if evicted and favoured else math.inf
+            self.ledger.end_wait(request.request_id, returns_before_s=until_s)
         super()._preempt_request(request, *args, **kwargs)
 
     def _free_request(self, request: Request, *args: Any, **kwargs: Any) -> Any:
-        self._jobs.pop(request.request_id, None)
-        self._ranks.pop(request.request_id, None)
+        self.ledger.forget(request.request_id)
         return super()._free_request(request, *args, **kwargs)
 
 

@@ -2,14 +2,12 @@
 
 from dataclasses import dataclass
 
-from vllm_sjf.jobs import Job
+from vllm_sjf.jobs import Job, RankKey
 
 # A job of which nothing is known is charged this many tokens, prompt and cap disregarded:
 # all such jobs then keep their order of arrival, and hinted or predicted ones take their
 # place around them.
 UNPREDICTED_COST_TOKENS = 256.0
-
-RankKey = tuple[int, float, float, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,21 +29,31 @@ class OrderingPolicy:
     aging_tokens_per_s: float
     max_pushback_s: float
 
-    def cost_tokens(self, job: Job) -> float:
-        """C = w * P + E[min(L, M)], in output tokens; what was generated no longer counts."""
+    def output_tokens(self, job: Job) -> float:
+        """E[min(L, M) - g | L > g]: output still to make when the job was last queued."""
         length = job.prediction.length
         if length is None:
-            return UNPREDICTED_COST_TOKENS
+            # As if lengths were exponential: what was generated says nothing of what is left.
+            room = max(job.max_tokens - job.generated_tokens, 1)
+            return min(UNPREDICTED_COST_TOKENS, room)
         if job.generated_tokens:
-            output_tokens = length.expected_remaining_tokens(job.generated_tokens, job.max_tokens)
-        else:
-            output_tokens = length.expected_tokens(job.max_tokens)
-        return self.prefill_token_cost * job.uncached_prompt_tokens + output_tokens
+            return length.expected_remaining_tokens(job.generated_tokens, job.max_tokens)
+        return length.expected_tokens(job.max_tokens)
+
+    def cost_tokens(self, job: Job) -> float:
+        """C = w * P + E[min(L, M)], in output tokens; what was generated no longer counts."""
+        if job.prediction.length is None:
+            return UNPREDICTED_COST_TOKENS
+        return self.prefill_token_cost * job.uncached_prompt_tokens + self.output_tokens(job)
 
     def virtual_start_s(self, job: Job) -> float:
-        """v = a + min(C / r, W), on the clock that stamped the arrival."""
+        """v = a + min(C / r, W), on the clock that stamped the arrival.
+
+        An evicted job starts no later than the moment of its eviction.
+        """
         pushback_s = self.cost_tokens(job) / self.aging_tokens_per_s
-        return job.arrival_s + min(pushback_s, self.max_pushback_s)
+        start_s = job.arrival_s + min(pushback_s, self.max_pushback_s)
+        return min(start_s, job.returns_before_s)
 
     def key(self, job: Job) -> RankKey:
         """Smallest goes first. Criteria in order:

@@ -1,0 +1,103 @@
+"""Who is evicted, and when displacing a running job for a waiting one is worth it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from vllm_sjf.config import Displacement
+from vllm_sjf.jobs import Load, Reason, RunningJob, Victim, Waiter
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionPolicy:
+    """Both decisions to preempt; neither does anything, both say why."""
+
+    config: Displacement
+
+    def may_displace(self, waiter_class_rank: int, worst_running_class_rank: int) -> bool:
+        """Tell in O(1) whether looking for a victim can be of any use."""
+        if waiter_class_rank < worst_running_class_rank:
+            return self.config.across_classes
+        return self.config.within_class and waiter_class_rank == worst_running_class_rank
+
+    def displacement(
+        self, waiter: Waiter, running: Iterable[RunningJob], load: Load
+    ) -> Victim | None:
+        """Choose the running job whose place ``waiter`` takes, or None.
+
+        A victim must satisfy all of these:
+
+        1. the waiter lacks a slot or KV blocks as things are, and would fit after it is gone;
+        2. its class is not above the waiter's;
+        3. its blocks are not fenced;
+        4. it has run its quantum since it was last admitted;
+        5. it has been preempted fewer than ``max_per_request`` times;
+        6. of a lower class: at least ``min_remaining_tokens`` are left to it;
+           of the waiter's own class: more is left to it than ``min_ratio`` times the waiter's
+           cost plus its own recompute, and the waiter goes before it in the queue. The victim
+           keeps its arrival, so without that it would be taken straight back.
+
+        Among those the lowest class goes, then whoever has most left for what starting over
+        costs, then by id.
+        """
+        short_of_blocks = waiter.blocks > load.free_blocks
+        if load.free_slots > 0 and not short_of_blocks:
+            return None
+        candidates = [
+            each
+            for each in running
+            if each.class_rank >= waiter.class_rank
+            and not each.fenced
+            and each.run_tokens >= self.config.quantum_tokens
+            and each.preemptions < self.config.max_per_request
+            and waiter.blocks <= load.free_blocks + each.private_blocks
+            and self._is_worth_it(waiter, each)
+        ]
+        if not candidates:
+            return None
+        victim = max(
+            candidates,
+            key=lambda each: (
+                each.class_rank,
+                each.remaining_tokens / max(each.recompute_tokens, 1.0),
+                each.request_id,
+            ),
+        )
+        across = victim.class_rank > waiter.class_rank
+        reason = Reason.HIGHER_CLASS_WAITS if across else Reason.MUCH_SHORTER_WAITS
+        return Victim(victim.request_id, reason)
+
+    def evictions(self, running: Sequence[RunningJob], needed_blocks: int) -> list[Victim]:
+        """Choose who goes first when KV blocks run out, until ``needed_blocks`` are freed.
+
+        Fenced jobs are never chosen. In order: jobs preempted fewer than ``max_per_request``
+        times before the others, jobs with ``min_remaining_tokens`` left before the nearly
+        done, then the largest block-time freed a token of recompute, then by id.
+        """
+        # Minimised, so that the id decides ties the same way on every run.
+        ranked = sorted(
+            (each for each in running if not each.fenced and each.private_blocks > 0),
+            key=lambda each: (
+                each.preemptions >= self.config.max_per_request,
+                each.remaining_tokens < self.config.min_remaining_tokens,
+                -each.remaining_tokens * each.private_blocks / max(each.recompute_tokens, 1.0),
+                each.request_id,
+            ),
+        )
+        victims: list[Victim] = []
+        for each in ranked:
+            if needed_blocks <= 0:
+                break
+            victims.append(Victim(each.request_id, Reason.KV_SHORT))
+            needed_blocks -= each.private_blocks
+        return victims
+
+    def _is_worth_it(self, waiter: Waiter, victim: RunningJob) -> bool:
+        if victim.class_rank > waiter.class_rank:
+            return (
+                self.config.across_classes
+                and victim.remaining_tokens >= self.config.min_remaining_tokens
+            )
+        price = self.config.min_ratio * waiter.cost_tokens + victim.recompute_tokens
+        return (
+            self.config.within_class and victim.remaining_tokens > price and waiter.key < victim.key
+        )
