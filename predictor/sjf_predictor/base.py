@@ -46,7 +46,10 @@ class LengthPredictor(Protocol):
     Implementations are immutable after load and safe to call from several threads.
     """
 
-    kind: str
+    @property
+    def kind(self) -> str:
+        """Name of the implementation, as the manifest gives it."""
+        ...
 
     def score(self, batch: Sequence[PromptFeatures]) -> Scores:
         """Return one finite float32 a prompt, shape [len(batch)]; bigger means longer."""
