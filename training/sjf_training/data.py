@@ -1,0 +1,245 @@
+"""Read rows of prompts and answer lengths, count what is wrong with them, and split them."""
+
+import gzip
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+Split = Literal["train", "validation", "test"]
+SPLITS: tuple[Split, ...] = ("train", "validation", "test")
+Messages = tuple[tuple[str, str], ...]
+
+MAX_TOKENS_IN_ROW = 10_000_000  # a longer "length" is a mistake, not an answer
+_SHOWN_LINES = 5
+
+
+class DataError(ValueError):
+    """A data file or what is beside it cannot be used; the message says why and what to do."""
+
+
+class _BadRowError(ValueError):
+    """One row cannot be used; the message is the kind of fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One prompt with the length of its answer.
+
+    messages: the conversation as (role, content) pairs.
+    lengths: output tokens of every answer known to this prompt, at least one.
+    output_tokens: the answer that evaluation ranks by.
+    max_tokens: the cap the answers had, 0 when unknown or none.
+    cut: the answer of ``output_tokens`` was ended by the cap.
+    """
+
+    prompt: str
+    messages: Messages
+    lengths: tuple[int, ...]
+    output_tokens: int
+    max_tokens: int = 0
+    cut: bool = False
+    temperature: float = 1.0
+    model: str = ""
+    source: str = ""
+    domain: str = ""
+    pattern: str = ""
+
+    @property
+    def split(self) -> Split:
+        """The side this row is on: by pattern where it has one, else by prompt."""
+        return split_of(self.pattern or self.prompt)
+
+    def is_cut(self, tokens: int) -> bool:
+        """Whether an answer of that length was ended by the cap."""
+        return 0 < self.max_tokens <= tokens or (self.cut and tokens == self.output_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """Usable rows, and the line numbers of the unusable ones by kind of fault."""
+
+    rows: list[Row]
+    bad_lines: dict[str, list[int]] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """Sha256 over the rows, in order."""
+        digest = hashlib.sha256()
+        for row in self.rows:
+            digest.update(repr((row.messages, row.lengths, row.max_tokens, row.model)).encode())
+        return digest.hexdigest()
+
+    def faults(self) -> str:
+        """Return one line that counts the bad rows, empty when there are none."""
+        return "; ".join(
+            f"{len(lines)} x {kind} (line {', '.join(map(str, lines[:_SHOWN_LINES]))}"
+            f"{', ...' if len(lines) > _SHOWN_LINES else ''})"
+            for kind, lines in sorted(self.bad_lines.items())
+        )
+
+
+def split_of(key: str) -> Split:
+    """Return the split of a prompt or pattern: sha256 modulo 10; 8 validates, 9 tests."""
+    tenth = int(hashlib.sha256(key.strip().encode()).hexdigest()[:8], 16) % 10
+    return "test" if tenth == 9 else "validation" if tenth == 8 else "train"
+
+
+def read_dataset(
+    path: Path,
+    *,
+    sources: Sequence[str] = (),
+    models: Sequence[str] = (),
+    domains: Sequence[str] = (),
+    max_bad_share: float = 0.05,
+) -> Dataset:
+    """Read JSONL (.jsonl, .jsonl.gz) or Parquet rows, keeping those that pass every filter.
+
+    Columns: prompt or messages, output_tokens; optional sampled_output_tokens, max_tokens,
+    finish_reason, temperature, model, source, domain, pattern; others are ignored.
+    An empty filter keeps everything. Raises DataError for an unreadable file, when more than
+    ``max_bad_share`` of the rows are unusable, or when no row is left.
+    """
+    if not path.is_file():
+        raise DataError(f"no data file at {path}")
+    rows: list[Row] = []
+    bad: dict[str, list[int]] = {}
+    total = 0
+    for number, raw in _parquet(path) if path.suffix == ".parquet" else _jsonl(path):
+        total += 1
+        try:
+            rows.append(parse_row(raw))
+        except _BadRowError as error:
+            bad.setdefault(str(error), []).append(number)
+    found = Dataset(rows, bad)
+    if total - len(rows) > max_bad_share * total:
+        raise DataError(
+            f"{path}: {total - len(rows)} of {total} rows cannot be used: {found.faults()}. "
+            "Mend the file, or raise --max-bad-share"
+        )
+    kept = [
+        row
+        for row in rows
+        if _passes(row.source, sources)
+        and _passes(row.model, models)
+        and _passes(row.domain, domains)
+    ]
+    if not kept:
+        raise DataError(f"{path}: no row left{_choices(rows) if rows else '; the file is empty'}")
+    return Dataset(kept, bad)
+
+
+def _passes(value: str, wanted: Sequence[str]) -> bool:
+    return not wanted or value in wanted
+
+
+def _choices(rows: Iterable[Row]) -> str:
+    sources = sorted({row.source for row in rows})
+    models = sorted({row.model for row in rows})
+    domains = sorted({row.domain for row in rows})
+    return (
+        f" by these filters; the file has --source {', '.join(sources[:20])}; --domain "
+        f"{', '.join(domains[:20])}; --model-name {', '.join(models[:20])}"
+    )
+
+
+def _jsonl(path: Path) -> Iterator[tuple[int, object]]:
+    """Yield (line number, parsed line or the error that it gave)."""
+    number = 0
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
+            for number, line in enumerate(lines, start=1):
+                if line.strip():
+                    yield number, _decode(line)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(
+            f"{path} is damaged or cut short after line {number} ({error}): fetch it again"
+        ) from error
+
+
+def _decode(line: bytes) -> object:
+    try:
+        return json.loads(line.decode("utf-8"))
+    except UnicodeDecodeError:
+        return _BadRowError("not UTF-8")
+    except ValueError:
+        return _BadRowError("not JSON")
+
+
+def _parquet(path: Path) -> Iterator[tuple[int, object]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path} is not a readable Parquet file: {error}") from error
+    yield from enumerate(table.to_pylist(), start=1)
+
+
+def parse_row(raw: object) -> Row:
+    """Turn one object into a Row. Raises a ValueError whose message is the kind of fault."""
+    if isinstance(raw, _BadRowError):
+        raise raw
+    if not isinstance(raw, dict):
+        raise _BadRowError("not an object")
+    messages = _messages(raw)
+    prompt = raw.get("prompt")
+    if not isinstance(prompt, str):
+        prompt = "\n".join(content for _, content in messages)
+    output_tokens = _tokens(raw.get("output_tokens"), "output_tokens")
+    samples = raw.get("sampled_output_tokens")
+    if samples is not None and not isinstance(samples, list):
+        raise _BadRowError("sampled_output_tokens is not a list")
+    lengths = tuple(_tokens(s, "sampled_output_tokens") for s in samples or ())
+    cap = raw.get("max_tokens")
+    temperature = raw.get("temperature")
+    return Row(
+        prompt=prompt,
+        messages=messages,
+        lengths=lengths or (output_tokens,),
+        output_tokens=output_tokens,
+        max_tokens=0 if cap is None else _tokens(cap, "max_tokens"),
+        cut=raw.get("finish_reason") == "length",
+        temperature=float(temperature) if isinstance(temperature, int | float) else 1.0,
+        **{key: str(raw.get(key) or "") for key in ("model", "source", "domain", "pattern")},
+    )
+
+
+def _messages(raw: dict[str, Any]) -> Messages:
+    messages = raw.get("messages")
+    if isinstance(messages, str):
+        try:
+            messages = json.loads(messages)
+        except ValueError:
+            raise _BadRowError("messages is not JSON") from None
+    if messages is None or messages == []:
+        prompt = raw.get("prompt")
+        if not isinstance(prompt, str) or not prompt.strip():
+            raise _BadRowError("no prompt")
+        return (("user", prompt),)
+    if not isinstance(messages, list):
+        raise _BadRowError("messages is not a list")
+    pairs = []
+    for message in messages:
+        fields = message if isinstance(message, dict) else {}
+        role, content = fields.get("role"), fields.get("content")
+        if not isinstance(role, str) or not isinstance(content, str):
+            raise _BadRowError("a message without text role and content")
+        pairs.append((role, content))
+    return tuple(pairs)
+
+
+def _tokens(value: object, name: str) -> int:
+    if value is None:
+        raise _BadRowError(f"no {name}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
+        raise _BadRowError(f"{name} is not a whole number")
+    if value < 0:
+        raise _BadRowError(f"{name} is negative")
+    if value > MAX_TOKENS_IN_ROW:
+        raise _BadRowError(f"{name} is above {MAX_TOKENS_IN_ROW}")
+    return int(value)

@@ -1,0 +1,206 @@
+"""How well a predictor ranks and sizes answers, beside controls and what is possible."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from sjf_predictor.base import LengthPredictor, PromptFeatures
+from sjf_predictor.controls import ConstantPredictor, PromptLengthPredictor
+from sjf_training.data import Row
+from sjf_training.prompt_ids import ChatTokenizer, prompt_token_ids
+from sjf_training.ranking import kendall_interval, kendall_tau, pair_accuracy
+from sjf_training.train import row_features
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Floats = npt.NDArray[np.float64]
+
+TIMED_PROMPTS = 300
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Figures of one group of rows; also the fields of the JSON report.
+
+    kendall_tau: tau-b of score and output_tokens, with its 95% bootstrap interval.
+    pair_accuracy: share of pairs more than 20% apart that are put in the right order.
+    coverage_50, coverage_90: share of answers within that quantile of their distribution.
+    mae_tokens: mean absolute error of the median.
+    us_per_prompt: median microseconds of features, score and distribution, one at a time.
+    *_tau: the same tau of the controls, and of the mean of each prompt's other sampled answers
+        (what a perfect predictor could reach); None where no prompt has any.
+    """
+
+    source: str
+    domain: str
+    model: str
+    n: int
+    kendall_tau: float
+    kendall_tau_low: float
+    kendall_tau_high: float
+    pair_accuracy: float
+    coverage_50: float
+    coverage_90: float
+    mae_tokens: float
+    us_per_prompt: float
+    constant_tau: float
+    prompt_length_tau: float
+    ceiling_tau: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Scored:
+    """What is computed once for all rows; every array of shape [n]."""
+
+    scores: Floats
+    medians: Floats
+    limits_90: Floats
+    constant: Floats
+    prompt_length: Floats
+
+
+def evaluate_rows(
+    predictor: LengthPredictor,
+    rows: Sequence[Row],
+    tokenizer: ChatTokenizer,
+    *,
+    seed: int = 0,
+    step: Callable[[str], None] = lambda _: None,
+) -> list[Evaluation]:
+    """Evaluate per (source, domain, model), and over all rows first when there are several.
+
+    step: told what begins, for a progress display.
+    """
+    step(f"tokenizing {len(rows):,} prompts")
+    ids = prompt_token_ids(tokenizer, [row.messages for row in rows])
+    prompts = [row_features(row, tokens) for row, tokens in zip(rows, ids, strict=True)]
+    step(f"scoring {len(rows):,} prompts")
+    scored = _score(predictor, prompts)
+    us_per_prompt = _time_us(predictor, prompts)
+    groups: dict[tuple[str, str, str], list[int]] = {}
+    for place, row in enumerate(rows):
+        groups.setdefault((row.source, row.domain, row.model), []).append(place)
+    names = sorted(groups)
+    if len(names) > 1:
+        models = {row.model for row in rows}
+        total = (ALL, ALL, models.pop() if len(models) == 1 else ALL)
+        groups[total] = list(range(len(rows)))
+        names.insert(0, total)
+    found = []
+    for name in names:
+        step(f"ranking {' '.join(name)}")
+        found.append(_evaluate_group(name, groups[name], rows, scored, us_per_prompt, seed))
+    return found
+
+
+def _score(predictor: LengthPredictor, prompts: Sequence[PromptFeatures]) -> _Scored:
+    scores = predictor.score(prompts)
+    lengths = [predictor.distribution(float(score)) for score in scores]
+    caps = [p.max_tokens or np.inf for p in prompts]
+    medians, limits_90 = (
+        np.array([d.quantile_tokens(q, cap) for d, cap in zip(lengths, caps, strict=True)])
+        for q in (0.5, 0.9)
+    )
+    constant, prompt_length = (
+        control.score(prompts).astype(np.float64)
+        for control in (ConstantPredictor(), PromptLengthPredictor())
+    )
+    return _Scored(scores.astype(np.float64), medians, limits_90, constant, prompt_length)
+
+
+def _evaluate_group(
+    name: tuple[str, str, str],
+    places: Sequence[int],
+    rows: Sequence[Row],
+    scored: _Scored,
+    us_per_prompt: float,
+    seed: int,
+) -> Evaluation:
+    at = np.asarray(places)
+    true = np.array([rows[i].output_tokens for i in places], dtype=np.float64)
+    scores = scored.scores[at]
+    low, high = kendall_interval(scores, true, seed)
+    source, domain, model = name
+    return Evaluation(
+        source=source,
+        domain=domain,
+        model=model,
+        n=len(places),
+        kendall_tau=kendall_tau(scores, true),
+        kendall_tau_low=low,
+        kendall_tau_high=high,
+        pair_accuracy=pair_accuracy(scores, true, seed),
+        coverage_50=float(np.mean(true <= scored.medians[at])),
+        coverage_90=float(np.mean(true <= scored.limits_90[at])),
+        mae_tokens=float(np.mean(np.abs(true - scored.medians[at]))),
+        us_per_prompt=us_per_prompt,
+        constant_tau=kendall_tau(scored.constant[at], true),
+        prompt_length_tau=kendall_tau(scored.prompt_length[at], true),
+        ceiling_tau=_ceiling([rows[i] for i in places]),
+    )
+
+
+def _ceiling(rows: Sequence[Row]) -> float | None:
+    """Tau of output_tokens and the mean of the prompt's other answers."""
+    pairs = []
+    for row in rows:
+        others = list(row.lengths)
+        if row.output_tokens in others:
+            others.remove(row.output_tokens)
+        if len(row.lengths) > 1 and others:
+            pairs.append((float(np.mean(others)), float(row.output_tokens)))
+    if len(pairs) < 2:
+        return None
+    others_mean, own = np.array(pairs).T
+    return kendall_tau(others_mean, own)
+
+
+def _time_us(predictor: LengthPredictor, prompts: Sequence[PromptFeatures]) -> float:
+    times = []
+    for prompt in prompts[:TIMED_PROMPTS]:
+        # The engine hands over a list of ints, not an array.
+        ids = np.asarray(prompt.prompt_token_ids).tolist()
+        features = PromptFeatures(ids, prompt.max_tokens, prompt.temperature)
+        start_ns = time.perf_counter_ns()
+        predictor.distribution(float(predictor.score([features])[0]))
+        times.append((time.perf_counter_ns() - start_ns) / 1e3)
+    return float(np.median(times))
+
+
+def table(evaluations: Sequence[Evaluation], title: str) -> "Table":
+    """Return the report as a rich table."""
+    from rich import box
+    from rich.table import Table
+
+    shown = Table(
+        title=title,
+        box=box.SIMPLE_HEAD,
+        caption="tau: Kendall's tau-b of score and answer length, with its 95% bootstrap interval; "
+        "ceiling: of the mean of a prompt's other answers. Coverage: answers within a quantile.",
+    )
+    shown.add_column("source\ndomain\nmodel", overflow="fold")
+    shown.add_column("n\n\nµs", justify="right", no_wrap=True)
+    shown.add_column("tau\nfrom\nto", justify="right", no_wrap=True)
+    shown.add_column("tau of ceiling\nprompt length\nconstant", justify="right", no_wrap=True)
+    shown.add_column("pairs\nright", justify="right", no_wrap=True)
+    shown.add_column("coverage\n50%\n90%", justify="right", no_wrap=True)
+    shown.add_column("error\ntokens", justify="right", no_wrap=True)
+    for e in evaluations:
+        shown.add_row(
+            "\n".join(part or "-" for part in (e.source, e.domain, e.model)),
+            f"{e.n:,}\n\n{e.us_per_prompt:.0f}",
+            f"[bold]{e.kendall_tau:.3f}[/]\n{e.kendall_tau_low:.3f}\n{e.kendall_tau_high:.3f}",
+            f"{'-' if e.ceiling_tau is None else format(e.ceiling_tau, '.3f')}\n"
+            f"{e.prompt_length_tau:.3f}\n{e.constant_tau:.3f}",
+            f"{e.pair_accuracy:.1%}",
+            f"\n{e.coverage_50:.1%}\n{e.coverage_90:.1%}",
+            f"{e.mae_tokens:.0f}",
+            end_section=True,
+        )
+    return shown
