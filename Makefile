@@ -33,7 +33,7 @@ demo: predictor  ## compare with stock vLLM on a burst (15 minutes at most)
 	@$(BENCH) --requests 120 --out $(OUT)/demo
 
 bench: predictor  ## the same with more requests
-	@$(BENCH) --requests 240 --out $(OUT)/bench
+	@$(BENCH) --requests 180 --out $(OUT)/bench
 
 test: setup  ## run all tests, a real vLLM server included
 	@$(PY) -m pytest

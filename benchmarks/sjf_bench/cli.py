@@ -46,8 +46,11 @@ def bench(
     temperature: Annotated[float, typer.Option(min=0.0, help="Sampling temperature.")] = 0.7,
     use_validation: Annotated[
         bool,
-        typer.Option(help="Draw from the validation split too once the test split is used up."),
-    ] = True,
+        typer.Option(
+            help="Draw from the validation split too once the test split is used up; "
+            "`vllm-sjf train` tunes on it, so only for a predictor made without it."
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option(help="Decides prompts, arrivals, sampling.")] = 0,
     server_arg: Annotated[
         list[str] | None,

@@ -1,0 +1,64 @@
+"""Fixtures that several folders share: a real model folder, real servers on it."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+READY_TIMEOUT_S = 300.0
+# Small and quick: no compilation, room for every test's prompts.
+SERVER_OPTIONS = ("--enforce-eager", "--max-model-len", "2048", "--host", "127.0.0.1")
+
+
+@pytest.fixture(scope="session")
+def model_folder() -> Path:
+    """SmolLM2-135M-Instruct, made once and kept in .cache."""
+    from sjf_bench.model import ModelError, make_model
+
+    folder = ROOT / ".cache" / "smollm2-135m"
+    try:
+        make_model(folder)
+    except ModelError as error:
+        pytest.skip(f"no model to serve: {error}")
+    return folder
+
+
+@pytest.fixture
+def live_server(model_folder, tmp_path) -> Iterator[Callable]:
+    """Start servers: ``live_server("--max-num-seqs", "4")`` gives a ready sjf_bench Server.
+
+    Ours by default; ``module`` and ``lead`` choose another start (a module, and what comes
+    before the model). All are stopped after the test.
+    """
+    pytest.importorskip("vllm", reason="needs vLLM: pip install vllm-sjf[cpu]")
+    from sjf_bench.servers import Server, free_port, python_module
+
+    started = []
+
+    def start(*options: str, module: str = "vllm_sjf.cli", lead: tuple[str, ...] = ("serve",)):
+        port = free_port()
+        command = python_module(
+            module, *lead, str(model_folder), *SERVER_OPTIONS, "--port", str(port), *options
+        )
+        server = Server(command, tmp_path / f"server-{len(started)}.log", port)
+        started.append(server)
+        server.wait_ready(READY_TIMEOUT_S)
+        return server
+
+    yield start
+    for server in started:
+        server.stop()
+
+
+@pytest.fixture
+def write_rows(tmp_path) -> Callable[[list[dict]], Path]:
+    """Write rows of a data set to a JSONL file and return its path."""
+
+    def write(rows: list[dict]) -> Path:
+        path = tmp_path / "rows.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return path
+
+    return write

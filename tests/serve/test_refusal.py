@@ -1,0 +1,44 @@
+"""The command itself refuses early: exit code 2, the last line names the key and the fix."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+
+def serve(*argv: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", "vllm_sjf.cli", "serve", *argv],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["--additional-config", '{"sjf": {"agging": 1}}'], ["sjf.agging", "unknown key"]),
+        (["--additional-config.sjf.max_pushback_s", "soon"], ["sjf.max_pushback_s"]),
+        (["--predictor", "/no/such/artifact"], ["sjf.predictor", "/no/such/artifact"]),
+        (["--scheduler-cls", "my.Scheduler"], ["--scheduler-cls", "leave the option out"]),
+    ],
+)
+def test_refused_before_anything_starts(argv, words):
+    started = time.monotonic()
+
+    ended = serve("MODEL", *argv)
+
+    assert ended.returncode == 2
+    last_line = ended.stderr.strip().splitlines()[-1]
+    for word in words:
+        assert word in last_line
+    assert time.monotonic() - started < 20  # vLLM alone takes longer to load a model
+
+
+def test_help_teaches_without_vllm():
+    ended = serve("--help")
+
+    assert ended.returncode == 0
+    assert "--predictor" in ended.stdout
