@@ -1,5 +1,6 @@
 """Figures of a predictor: right on known cases, and complete in the report."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -62,8 +63,6 @@ def test_groups_and_total(trained, tokenizer):
     predictor, dataset = trained
     rows = [r for r in dataset.rows if r.split != "train"]
     assert len(evaluate_rows(predictor, rows, tokenizer)) == 1
-    import dataclasses
-
     mixed = [dataclasses.replace(r, domain="math" if i % 2 else "chat") for i, r in enumerate(rows)]
     total, chat, math = evaluate_rows(predictor, mixed, tokenizer)
     assert (total.source, total.domain, total.model) == ("all", "all", "tiny")
@@ -74,11 +73,20 @@ def test_groups_and_total(trained, tokenizer):
 
 
 def test_no_samples_no_ceiling(trained, tokenizer):
-    import dataclasses
-
     predictor, dataset = trained
     rows = [dataclasses.replace(r, lengths=(r.output_tokens,)) for r in dataset.rows[:40]]
     assert evaluate_rows(predictor, rows, tokenizer)[0].ceiling_tau is None
+
+
+def test_ceiling_does_not_look_at_the_answer_itself(trained, tokenizer):
+    predictor, dataset = trained
+    rng = np.random.default_rng(0)
+    noise = rng.integers(1, 10_000, size=(len(dataset.rows), 2)).tolist()
+    rows = [
+        dataclasses.replace(row, lengths=(a, b), output_tokens=b)
+        for row, (a, b) in zip(dataset.rows, noise, strict=True)
+    ]
+    assert abs(evaluate_rows(predictor, rows, tokenizer)[0].ceiling_tau) < 0.15
 
 
 def test_commands_end_to_end(app, data_file, tokenizer_folder, tmp_path):
