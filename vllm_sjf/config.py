@@ -63,6 +63,21 @@ class Displacement(_Section):
     max_per_step: Annotated[int, Field(ge=1)] = 1
 
 
+class Reservation(_Section):
+    """Admission by the KV memory that running and waiting jobs are predicted to need.
+
+    quantile: of a job's predicted length that is reserved; corrected at run time by the
+        coverage that was seen.
+    max_bypass_requests, max_bypass_s: how many smaller jobs may start ahead of one that does
+        not fit, and for how long; after that nothing passes it until it fits.
+    """
+
+    enabled: bool = True
+    quantile: Annotated[float, Field(gt=0, lt=1)] = 0.6
+    max_bypass_requests: Annotated[int, Field(ge=0)] = 64
+    max_bypass_s: NonNegativeFloat = 30.0
+
+
 DEFAULT_CLASSES = (
     TrafficClass(name="interactive", rank=0),
     TrafficClass(name="batch", rank=1),
@@ -87,6 +102,7 @@ class SJFConfig(_Section):
     aging_tokens_per_s: PositiveFloat = 20.0
     max_pushback_s: NonNegativeFloat = 60.0
     displacement: Displacement = Displacement()
+    reservation: Reservation = Reservation()
     classes: Annotated[tuple[TrafficClass, ...], Field(min_length=1, strict=False)] = (
         DEFAULT_CLASSES
     )
@@ -130,6 +146,7 @@ def _explain(detail: Any) -> str:  # noqa: ANN401 - pydantic's ErrorDetails is n
         sections: dict[str, type[_Section]] = {
             "classes": TrafficClass,
             "displacement": Displacement,
+            "reservation": Reservation,
         }
         owner = sections.get(str(detail["loc"][0]), SJFConfig) if detail["loc"][1:] else SJFConfig
         known = ", ".join(owner.model_fields)

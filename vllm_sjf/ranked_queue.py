@@ -24,6 +24,7 @@ class HasRequestId(Protocol):
 
 
 Item = TypeVar("Item", bound=HasRequestId)
+Contra = TypeVar("Contra", bound=HasRequestId, contravariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,17 @@ class _Lane(Generic[Item]):
     def oldest(self) -> _Entry[Item]:
         return _first_live(self.by_arrival)
 
+    def next_best(self, count: int) -> list[_Entry[Item]]:
+        """The first ``count`` live entries by key; O(count log n)."""
+        taken = []
+        while self.by_key and len(taken) < count:
+            top = heapq.heappop(self.by_key)
+            if top[-1].live:
+                taken.append(top)
+        for top in taken:
+            heapq.heappush(self.by_key, top)
+        return [entry for _, _, entry in taken]
+
     def compact(self) -> None:
         """Drop dead entries once they outnumber the live ones: O(1) amortised a removal."""
         limit = max(64, 2 * self.live)
@@ -86,22 +98,54 @@ def _sweep(heap: list[tuple[Any, int, _Entry[Item]]]) -> None:
     heapq.heapify(heap)
 
 
+class Bypass(Protocol[Contra]):
+    """Who may go instead of a head that does not fit; see policy/bypass.py."""
+
+    max_candidates: int
+
+    def fits(self, item: Contra, /) -> bool:
+        """Tell whether ``item`` may start now."""
+        ...
+
+    def may_pass(self, head_id: str, now_s: float, /) -> bool:
+        """Tell whether the head that does not fit may be passed once more."""
+        ...
+
+    def passed(self, head_id: str, /) -> None:
+        """Count one that went ahead of the head."""
+        ...
+
+    def left(self, request_id: str, /) -> None:
+        """A request left the queue."""
+        ...
+
+
 class RankedQueue(Generic[Item]):
     """Waiting requests in rank order.
 
     ``rank_of`` is asked once each time an item is added. ``begin_step`` freezes the clock
     for one scheduling step; the item that ``peek_request`` named stays pinned until it is
     popped or removed, so that peek and pop agree whatever is added in between (INV-2).
+
+    ``bypass`` says whether an item may start now, and who may go instead of one that may
+    not. While it names nobody the queue is false, though not empty.
     """
 
-    def __init__(self, classes: Sequence[TrafficClass], rank_of: Callable[[Item], Rank]) -> None:
+    def __init__(
+        self,
+        classes: Sequence[TrafficClass],
+        rank_of: Callable[[Item], Rank],
+        bypass: Bypass[Item] | None = None,
+    ) -> None:
         self._lanes: dict[str, _Lane[Item]] = {
             spec.name: _Lane(spec)
             for spec in sorted(classes, key=lambda each: (each.rank, each.name))
         }
         self._rank_of = rank_of
+        self._bypass = bypass
         self._entries: dict[str, _Entry[Item]] = {}
         self._pinned: _Entry[Item] | None = None
+        self._all_held_back = False  # nobody may start, as the queue stands in this step
         self._now_s = float("-inf")
         self._serial = 0
 
@@ -109,6 +153,7 @@ class RankedQueue(Generic[Item]):
         """Freeze the clock (s, monotonic) until the next call, and forget the last pin."""
         self._now_s = now_s
         self._pinned = None
+        self._all_held_back = False
 
     def add_request(self, request: Item) -> None:
         """Hold ``request`` at its rank; one already held under its id is replaced."""
@@ -117,6 +162,7 @@ class RankedQueue(Generic[Item]):
         self._serial += 1
         self._lanes[entry.rank.traffic_class].push(entry, self._serial)
         self._entries[request.request_id] = entry
+        self._all_held_back = False
 
     # A rank is a rank: being put back in front changes nothing, since an item keeps its
     # arrival and with it its place.
@@ -154,7 +200,7 @@ class RankedQueue(Generic[Item]):
 
     def __bool__(self) -> bool:
         """Tell whether something may start now."""
-        return bool(self._entries)
+        return bool(self._entries) and self._find() is not None
 
     def __iter__(self) -> Iterator[Item]:
         """Iterate over all items held, by class rank and then by key; O(n log n)."""
@@ -168,34 +214,56 @@ class RankedQueue(Generic[Item]):
         return {name: lane.live for name, lane in self._lanes.items()}
 
     def _next(self) -> _Entry[Item]:
-        if self._pinned is None:
+        entry = self._find()
+        if entry is None:
+            raise IndexError("the queue holds nothing that may start now")
+        return entry
+
+    def _find(self) -> _Entry[Item] | None:
+        if self._pinned is None and self._entries and not self._all_held_back:
             self._pinned = self._choose()
+            self._all_held_back = self._pinned is None
         return self._pinned
 
-    def _choose(self) -> _Entry[Item]:
+    def _choose(self) -> _Entry[Item] | None:
+        """The head, or whoever may bypass a head that does not fit."""
+        lane, head = self._head()
+        if self._bypass is None or self._bypass.fits(head.item):
+            return head
+        if not self._bypass.may_pass(head.item.request_id, self._now_s):
+            return None
+        for entry in lane.next_best(self._bypass.max_candidates):
+            if entry is not head and self._bypass.fits(entry.item):
+                self._bypass.passed(head.item.request_id)
+                return entry
+        return None
+
+    def _head(self) -> tuple[_Lane[Item], _Entry[Item]]:
         """The longest-overdue item of any class, else the best of the best-ranked class."""
-        overdue: _Entry[Item] | None = None
-        best: _Entry[Item] | None = None
+        overdue: tuple[_Lane[Item], _Entry[Item]] | None = None
+        best: tuple[_Lane[Item], _Entry[Item]] | None = None
         for lane in self._lanes.values():
             if not lane.live:
                 continue
-            best = best or lane.first()
+            best = best or (lane, lane.first())
             oldest = lane.oldest()
             waited_s = self._now_s - oldest.rank.arrival_s
             if waited_s > lane.spec.max_wait_s and (
-                overdue is None or oldest.rank.arrival_s < overdue.rank.arrival_s
+                overdue is None or oldest.rank.arrival_s < overdue[1].rank.arrival_s
             ):
-                overdue = oldest
+                overdue = (lane, oldest)
         chosen = overdue or best
-        if chosen is None:
-            raise IndexError("the queue is empty")
+        assert chosen is not None, "asked for the head of an empty queue"
         return chosen
 
     def _drop(self, entry: _Entry[Item]) -> None:
         entry.live = False
+        self._all_held_back = False
         if self._pinned is entry:
             self._pinned = None
         del self._entries[entry.item.request_id]
+        if self._bypass is not None:
+            self._bypass.left(entry.item.request_id)
         lane = self._lanes[entry.rank.traffic_class]
         lane.live -= 1
         lane.compact()

@@ -57,3 +57,18 @@ class LengthDistribution:
             return min(max(float(generated), 1.0), room)
         remaining = np.minimum(self.values[alive], max_tokens) - generated
         return float(max(self.probabilities[alive] @ remaining / mass, 1.0))
+
+    def remaining_quantile_tokens(self, q: float, generated: int, max_tokens: float) -> float:
+        """Return the ``q`` quantile of min(L, max_tokens) - generated given L > generated.
+
+        In tokens, at least 1; past every value the same Pareto tail as the expectation's.
+        """
+        room = max(max_tokens - generated, 1.0)
+        alive = self.values > generated
+        mass = float(self.probabilities[alive].sum())
+        if mass <= 1e-9:
+            # P(L > x | L > g) = (g / x) ** 2 has mean 2g, so g tokens remain on average.
+            return float(min(max(generated, 1) * ((1.0 - min(q, 0.999)) ** -0.5 - 1.0) + 1.0, room))
+        cumulative = np.cumsum(self.probabilities[alive]) / mass
+        index = min(int(np.searchsorted(cumulative, q - 1e-12)), int(alive.sum()) - 1)
+        return float(max(min(self.values[alive][index] - generated, room), 1.0))

@@ -15,14 +15,16 @@ from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.core.sched.output import SchedulerOutput
 from vllm.v1.core.sched.request_queue import SchedulingPolicy
 from vllm.v1.core.sched.scheduler import Scheduler
-from vllm.v1.request import Request
+from vllm.v1.request import Request, RequestStatus
 
 from vllm_sjf.config import CONFIG_KEY, Mode, SJFConfig
 from vllm_sjf.engine import compat
 from vllm_sjf.engine.preemptor import Preemptor
 from vllm_sjf.engine.requests import prompt_features, traffic_class, xargs_of
+from vllm_sjf.engine.reservation import KVReservation
 from vllm_sjf.jobs import Job, Reason
 from vllm_sjf.ledger import JobLedger
+from vllm_sjf.policy.bypass import BoundedBypass
 from vllm_sjf.policy.ordering import OrderingPolicy
 from vllm_sjf.prediction import PredictionService
 from vllm_sjf.preflight import load_predictor
@@ -67,7 +69,10 @@ class SJFMixin(_Base):
             self.sjf_config.max_pushback_s,
         )
         self.ledger = JobLedger(self.ordering)
-        self.ranked: RankedQueue[Request] = RankedQueue(self.sjf_config.classes, self._rank_of)
+        self.reservation, bypass = self._make_reservation()
+        self.ranked: RankedQueue[Request] = RankedQueue(
+            self.sjf_config.classes, self._rank_of, bypass
+        )
         self.preemptor = Preemptor(self, self.sjf_config)
         self._orders = self.sjf_config.mode is Mode.SJF
         if self._orders:
@@ -78,6 +83,16 @@ class SJFMixin(_Base):
             self.sjf_config.mode,
             self.sjf_config.predictor,
         )
+
+    def _make_reservation(self) -> tuple[KVReservation | None, BoundedBypass[Request] | None]:
+        config = self.sjf_config.reservation
+        if not config.enabled:
+            return None, None
+        reservation = KVReservation(self, config.quantile)
+        bypass = BoundedBypass(
+            reservation.fits, max_requests=config.max_bypass_requests, max_s=config.max_bypass_s
+        )
+        return reservation, bypass
 
     def _take_over_the_queue(self) -> None:
         if self.policy is not SchedulingPolicy.FCFS:
@@ -97,6 +112,8 @@ class SJFMixin(_Base):
         """One step of vLLM's own loop, with queue and running list prepared for it."""
         if self._orders:
             self.ranked.begin_step(self.clock())
+            if self.reservation is not None:
+                self.reservation.begin_step()
             self.preemptor.prepare_step()
         return super().schedule(*args, **kwargs)
 
@@ -146,7 +163,10 @@ class SJFMixin(_Base):
         super()._preempt_request(request, *args, **kwargs)
 
     def _free_request(self, request: Request, *args: Any, **kwargs: Any) -> Any:
-        self.ledger.forget(request.request_id)
+        job = self.ledger.forget(request.request_id)
+        if self.reservation is not None:
+            completed = request.status is not RequestStatus.FINISHED_ABORTED
+            self.reservation.forget(request, job, completed=completed)
         return super()._free_request(request, *args, **kwargs)
 
 
