@@ -11,6 +11,7 @@ from sjf_bench.workload import Arrivals
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
+LOG_WIDTH = 140  # a file has no width of its own, and the table is wide
 
 
 def bench(
@@ -67,6 +68,8 @@ def bench(
     --data training/dataset/smollm2_135m.parquet --server-arg=--enforce-eager
     """
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=LOG_WIDTH)
     chosen = _parse_policies(policies, predictor)
     for path, option in ((model, "--model"), (data, "--data"), (predictor, "--predictor")):
         if path is not None and not path.exists():

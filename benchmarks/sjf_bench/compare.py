@@ -110,10 +110,14 @@ def _run_policy(
         TextColumn("{task.fields[note]}"),
         TimeElapsedColumn(),
     )
+    if not console.is_terminal:  # in a log file, where no bar can move
+        console.print(f"{label}: starting the server, then {len(requests)} requests")
     started = time.monotonic()
     with (
         Server(command, logs / f"server-{policy}.log", port) as server,
-        Progress(*columns, console=console, transient=True) as progress,
+        Progress(
+            *columns, console=console, transient=True, disable=not console.is_terminal
+        ) as progress,
     ):
         task = progress.add_task(label, total=len(requests), note="server starting")
         server.wait_ready(READY_TIMEOUT_S, lambda _: progress.update(task))

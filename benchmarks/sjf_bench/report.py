@@ -161,9 +161,12 @@ def terminal_table(summary: Mapping[str, Any], title: str) -> Table:
 
 
 def _group(row: Sequence[str]) -> str:
-    """Rows of one metric, or of one kind of ratio, stand together."""
-    title = row[0].partition(", ")[0]
-    return title.partition(" mean (")[0].partition(" p50 (")[0].partition(" p99 (")[0]
+    """Rows of one metric, of one kind of ratio, or about the run as a whole stand together."""
+    for ending in (" mean (", " p50 (", " p99 (", " this, ", " gain, "):
+        group, found, _ = row[0].partition(ending)
+        if found:
+            return group
+    return "the run"
 
 
 def markdown_table(summary: Mapping[str, Any]) -> str:
