@@ -145,6 +145,7 @@ class RankedQueue(Generic[Item]):
         self._bypass = bypass
         self._entries: dict[str, _Entry[Item]] = {}
         self._pinned: _Entry[Item] | None = None
+        self._passed_id: str | None = None  # the head that the pinned item goes ahead of
         self._all_held_back = False  # nobody may start, as the queue stands in this step
         self._now_s = float("-inf")
         self._serial = 0
@@ -180,6 +181,9 @@ class RankedQueue(Generic[Item]):
     def pop_request(self) -> Item:
         """Remove and return the next item: the pinned one if peek named one."""
         entry = self._next()
+        if self._bypass is not None and self._passed_id is not None:
+            # Not at peek: a step that ends before the pop has cost the head nothing.
+            self._bypass.passed(self._passed_id)
         self._drop(entry)
         return entry.item
 
@@ -227,6 +231,7 @@ class RankedQueue(Generic[Item]):
 
     def _choose(self) -> _Entry[Item] | None:
         """The head, or whoever may bypass a head that does not fit."""
+        self._passed_id = None
         lane, head = self._head()
         if self._bypass is None or self._bypass.fits(head.item):
             return head
@@ -234,7 +239,7 @@ class RankedQueue(Generic[Item]):
             return None
         for entry in lane.next_best(self._bypass.max_candidates):
             if entry is not head and self._bypass.fits(entry.item):
-                self._bypass.passed(head.item.request_id)
+                self._passed_id = head.item.request_id
                 return entry
         return None
 
