@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from vllm_sjf.config import TrafficClass
+from vllm_sjf.policy.bypass import BoundedBypass
 from vllm_sjf.ranked_queue import Rank, RankedQueue
 
 CLASSES = (
@@ -208,3 +209,114 @@ def test_dead_entries_are_bounded_by_live_ones():
     lane = q._lanes["interactive"]
     assert len(lane.by_key) <= 64
     assert len(lane.by_arrival) <= 64
+
+
+def bypassing(small: set[str], **limits) -> RankedQueue[Item]:
+    """A queue that lets only the items named ``small`` start."""
+    limits = {"max_requests": 2, "max_s": 10.0, "max_candidates": 3} | limits
+    return RankedQueue(
+        CLASSES,
+        lambda each: each.rank,
+        BoundedBypass(lambda each: each.request_id in small, **limits),
+    )
+
+
+def test_a_head_that_does_not_fit_is_passed_a_bounded_number_of_times():
+    small = {f"small{i}" for i in range(9)}
+    q = bypassing(small)
+    q.begin_step(0.0)
+    q.add_request(item("big", start_s=0.0))
+    for index, name in enumerate(sorted(small)):
+        q.add_request(item(name, start_s=1.0 + index))
+    assert [q.pop_request().request_id for _ in range(2)] == ["small0", "small1"]
+    assert not q
+    assert len(q) == 8
+    with pytest.raises(IndexError):
+        q.peek_request()
+    small.add("big")
+    q.begin_step(1.0)
+    assert q.pop_request().request_id == "big"
+    assert q.pop_request().request_id == "small2"
+
+
+def test_a_head_that_does_not_fit_is_passed_for_a_bounded_time():
+    q = bypassing({"small"})
+    q.add_request(item("big"))
+    q.add_request(item("small", start_s=1.0))
+    for now_s, passable in ((0.0, True), (10.0, True), (10.1, False)):
+        q.begin_step(now_s)
+        assert bool(q) is passable
+
+
+def test_naming_somebody_who_then_does_not_start_costs_the_head_nothing():
+    """Steps whose token budget or slots run out peek, or ask for truth, without a pop."""
+    q = bypassing({"small"}, max_requests=1)
+    q.add_request(item("big"))
+    q.add_request(item("small", start_s=1.0))
+    for step in range(5):
+        q.begin_step(float(step))
+        assert q
+        assert q.peek_request().request_id == "small"
+    assert q.pop_request().request_id == "small"
+    q.add_request(item("small", start_s=1.0))
+    q.begin_step(6.0)
+    assert not q
+
+
+def test_the_one_that_passes_is_pinned_until_its_pop():
+    small = {"small"}
+    q = bypassing(small)
+    q.begin_step(0.0)
+    q.add_request(item("big"))
+    q.add_request(item("small", start_s=5.0))
+    assert q.peek_request().request_id == "small"
+    small |= {"big", "better"}
+    q.add_request(item("better", start_s=1.0))
+    assert q.peek_request().request_id == "small"
+    assert q.pop_request().request_id == "small"
+    assert q.pop_request().request_id == "big"
+
+
+def test_only_the_first_candidates_are_asked():
+    q = bypassing({"far"}, max_candidates=3)
+    q.begin_step(0.0)
+    for index, name in enumerate(("big", "b2", "b3", "far")):
+        q.add_request(item(name, start_s=float(index)))
+    assert not q
+    assert len(q) == 4
+    q.remove_request(item("b2"))
+    assert q.peek_request().request_id == "far"
+
+
+def test_held_back_work_counts_and_a_new_chance_is_taken_within_the_step():
+    """False only while nothing may start, INV-3."""
+    q = bypassing({"small"})
+    q.begin_step(0.0)
+    q.add_request(item("big"))
+    assert not q
+    assert len(q) == 1
+    assert [each.request_id for each in q] == ["big"]
+    assert q.waiting_by_class() == {"interactive": 1, "batch": 0}
+    q.add_request(item("small", start_s=9.0))
+    assert q
+    assert len(q) == 2
+
+
+def test_no_bypass_from_a_lower_class_or_when_nobody_fits():
+    q = bypassing({"other-class"})
+    q.begin_step(0.0)
+    q.add_request(item("big"))
+    q.add_request(item("other-class", traffic_class="batch"))
+    assert not q
+
+
+def test_a_head_that_leaves_between_peek_and_pop_is_no_longer_passed():
+    q = bypassing({"small"})
+    q.begin_step(0.0)
+    big = item("big")
+    q.add_request(big)
+    q.add_request(item("small", start_s=1.0))
+    assert q.peek_request().request_id == "small"
+    q.remove_request(big)
+    assert q.pop_request().request_id == "small"
+    assert not q._bypass._blocked

@@ -266,6 +266,8 @@ class RankedQueue(Generic[Item]):
         self._all_held_back = False
         if self._pinned is entry:
             self._pinned = None
+        if self._passed_id == entry.item.request_id:
+            self._passed_id = None
         del self._entries[entry.item.request_id]
         if self._bypass is not None:
             self._bypass.left(entry.item.request_id)
