@@ -3,6 +3,7 @@
 import functools
 import importlib.util
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -78,6 +79,31 @@ def serve(context: typer.Context) -> None:
     from vllm_sjf.serve import serve as start
 
     start(context.args)
+
+
+@app.command()
+def explain(
+    request_id: Annotated[str, typer.Argument(help="The request's id, or a part of it.")],
+    log: Annotated[Path, typer.Option("--log", help="The decision log of the server.")],
+    most: Annotated[int, typer.Option(help="How many overtakers to name.", min=0)] = 5,
+) -> None:
+    """Tell why a request waited: who overtook it and why, and what preempted it.
+
+    The server writes the log when started with
+    --additional-config '{"sjf": {"decision_log": {"path": "decisions.jsonl"}}}'.
+
+    Example: vllm-sjf explain chatcmpl-9f2 --log decisions.jsonl
+    """
+    from vllm_sjf.explain import ExplainError, read_events, tell
+    from vllm_sjf.explain import explain as explain_request
+
+    try:
+        events, bad = read_events(log)
+        for line in tell(explain_request(events, request_id, bad), most):
+            typer.echo(line)
+    except ExplainError as error:
+        typer.echo(f"vllm-sjf explain: {error}", err=True)
+        raise typer.Exit(EXIT_USAGE) from None
 
 
 app.command()(_needs("train", "sklearn", "transformers", "pyarrow")(train))

@@ -78,6 +78,17 @@ class Reservation(_Section):
     max_bypass_s: NonNegativeFloat = 30.0
 
 
+class DecisionLogging(_Section):
+    """The log that ``vllm-sjf explain`` reads; off by default.
+
+    path: file to append to, one JSON object a line; no prompt text is ever in it.
+    max_mib: at this size it is turned over; one old file is kept.
+    """
+
+    path: Annotated[str, Field(min_length=1)] | None = None
+    max_mib: Annotated[int, Field(ge=1)] = 64
+
+
 DEFAULT_CLASSES = (
     TrafficClass(name="interactive", rank=0),
     TrafficClass(name="batch", rank=1),
@@ -103,6 +114,7 @@ class SJFConfig(_Section):
     max_pushback_s: NonNegativeFloat = 60.0
     displacement: Displacement = Displacement()
     reservation: Reservation = Reservation()
+    decision_log: DecisionLogging = DecisionLogging()
     classes: Annotated[tuple[TrafficClass, ...], Field(min_length=1, strict=False)] = (
         DEFAULT_CLASSES
     )
@@ -147,6 +159,7 @@ def _explain(detail: Any) -> str:  # noqa: ANN401 - pydantic's ErrorDetails is n
             "classes": TrafficClass,
             "displacement": Displacement,
             "reservation": Reservation,
+            "decision_log": DecisionLogging,
         }
         owner = sections.get(str(detail["loc"][0]), SJFConfig) if detail["loc"][1:] else SJFConfig
         known = ", ".join(owner.model_fields)

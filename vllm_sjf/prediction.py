@@ -6,13 +6,15 @@ Whatever goes wrong in here is counted and ends in a fallback; it never reaches 
 
 import logging
 import math
+import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sjf_predictor.base import LengthPredictor, PromptFeatures
 from sjf_predictor.length import LengthDistribution
 from vllm_sjf.jobs import UNPREDICTED, Prediction, PredictionSource
+from vllm_sjf.prediction_worker import PredictionWorker
 
 logger = logging.getLogger(__name__)
 
@@ -20,28 +22,53 @@ HINT_KEY = "predicted_output_tokens"
 
 
 class PredictionService:
-    """Answers in line, for predictors that are fast enough to sit in ``add_request``.
+    """Answers in line for a fast predictor, and later, from a thread, for a slow one.
 
     counts: how many predictions came from each source, and how many went wrong and why
-        (``hint_invalid``, ``predictor_not_finite``, ``predictor_raised``).
+        (``hint_invalid``, ``predictor_not_finite``, ``predictor_raised``,
+        ``predictor_backlog_full``).
+    clock: seconds, monotonic; only a slow predictor's deadline reads it.
     """
 
-    def __init__(self, predictor: LengthPredictor | None) -> None:
+    def __init__(
+        self, predictor: LengthPredictor | None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._predictor = predictor
         self.counts: Counter[str] = Counter()
+        self._worker: PredictionWorker | None = None
+        if predictor is not None and predictor.slow:
+            self._worker = PredictionWorker(self._predict_batch, clock)
 
-    def predict(self, features: PromptFeatures | None, xargs: Mapping[str, Any]) -> Prediction:
-        """Return the best Prediction at hand; never raises.
+    def predict(
+        self, request_id: str, features: PromptFeatures | None, xargs: Mapping[str, Any]
+    ) -> Prediction:
+        """Return the best Prediction at hand; never raises, never waits.
 
         features: None when the prompt has no token ids (embeddings) or no response.
         xargs: the request's ``vllm_xargs``.
         """
         prediction = self._from_hint(xargs)
         if prediction is None and features is not None and self._predictor is not None:
-            prediction = self._from_predictor(self._predictor, features)
+            if self._worker is None:
+                prediction = self._predict_batch([features])[0]
+            elif not self._worker.ask(request_id, features):
+                self._count_failure("predictor_backlog_full", "the worker is behind, or gone")
         prediction = prediction or UNPREDICTED
         self.counts[prediction.source] += 1
         return prediction
+
+    def take_answers(self, limit: int = 64) -> list[tuple[str, Prediction]]:
+        """Return what a slow predictor has answered since the last call."""
+        if self._worker is None:
+            return []
+        answers = self._worker.take_answers(limit)
+        self.counts[PredictionSource.PREDICTOR] += len(answers)
+        return answers
+
+    def close(self) -> None:
+        """End the worker thread, where there is one."""
+        if self._worker is not None:
+            self._worker.close()
 
     def _from_hint(self, xargs: Mapping[str, Any]) -> Prediction | None:
         hint = xargs.get(HINT_KEY)
@@ -54,18 +81,22 @@ class PredictionService:
         self._count_failure("hint_invalid", f"{HINT_KEY}={hint!r} is no token count")
         return None
 
-    def _from_predictor(
-        self, predictor: LengthPredictor, features: PromptFeatures
-    ) -> Prediction | None:
+    def _predict_batch(self, batch: Sequence[PromptFeatures]) -> list[Prediction | None]:
+        assert self._predictor is not None
         try:
-            score = float(predictor.score([features])[0])
-            if not math.isfinite(score):
-                self._count_failure("predictor_not_finite", f"score {score}")
-                return None
-            length = predictor.distribution(score)
+            scores = [float(score) for score in self._predictor.score(batch)]
+            if len(scores) != len(batch):
+                raise ValueError(f"{len(scores)} scores for {len(batch)} prompts")
+            return [self._from_score(self._predictor, score) for score in scores]
         except Exception as error:  # a predictor is foreign code: any failure is a fallback
             self._count_failure("predictor_raised", repr(error))
+            return [None] * len(batch)
+
+    def _from_score(self, predictor: LengthPredictor, score: float) -> Prediction | None:
+        if not math.isfinite(score):
+            self._count_failure("predictor_not_finite", f"score {score}")
             return None
+        length = predictor.distribution(score)
         return Prediction(PredictionSource.PREDICTOR, length, score)
 
     def _count_failure(self, kind: str, what: str) -> None:

@@ -69,7 +69,7 @@ class _Lane(Generic[Item]):
 
     def next_best(self, count: int) -> list[_Entry[Item]]:
         """The first ``count`` live entries by key; O(count log n)."""
-        taken = []
+        taken: list[tuple[RankKey, int, _Entry[Item]]] = []
         while self.by_key and len(taken) < count:
             top = heapq.heappop(self.by_key)
             if top[-1].live:
@@ -193,6 +193,12 @@ class RankedQueue(Generic[Item]):
         if entry is not None:
             self._drop(entry)
 
+    def rerank(self, request_id: str) -> None:
+        """Move an item to the rank that it has by now; one that is not held is ignored."""
+        entry = self._entries.get(request_id)
+        if entry is not None:
+            self.add_request(entry.item)
+
     def remove_requests(self, requests: Iterable[Item]) -> None:
         """Forget each of ``requests`` that is held."""
         for request in requests:
@@ -204,7 +210,9 @@ class RankedQueue(Generic[Item]):
 
     def __bool__(self) -> bool:
         """Tell whether something may start now."""
-        return bool(self._entries) and self._find() is not None
+        if self._bypass is None or not self._entries:
+            return bool(self._entries)
+        return self._find() is not None
 
     def __iter__(self) -> Iterator[Item]:
         """Iterate over all items held, by class rank and then by key; O(n log n)."""

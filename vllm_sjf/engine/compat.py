@@ -41,17 +41,19 @@ def check_vllm_version(installed: str) -> None:
         )
 
 
-def uncached_prompt_tokens(scheduler: "Scheduler", request: "Request") -> int:
-    """Return how many of the request's tokens prefill must compute: prefix hits subtracted.
+def uncached_tokens(scheduler: "Scheduler", request: "Request") -> tuple[int, int]:
+    """Return how many of the request's tokens prefill must compute, prefix hits subtracted.
 
-    Only looks: neither blocks nor vLLM's cache statistics are touched. O(blocks hit).
+    Second, how many of the hit blocks nobody holds: they count as free until the request
+    takes them. Only looks: neither blocks nor vLLM's cache statistics are touched. O(blocks hit).
     """
     manager = scheduler.kv_cache_manager
     total = int(request.num_tokens)
     if not manager.prefix_cache_lookup_enabled(request):
-        return total
-    hit = manager.coordinator.find_longest_cache_hit(request.block_hashes, total - 1)[1]
-    return max(total - int(hit), 0)
+        return total, 0
+    found = manager.coordinator.find_longest_cache_hit(request.block_hashes, total - 1)
+    idle = sum(block.ref_cnt == 0 for group in found[0] for block in group if not block.is_null)
+    return max(total - int(found[1]), 0), idle
 
 
 def tokenizer_fingerprint(vllm_config: "VllmConfig") -> str | None:

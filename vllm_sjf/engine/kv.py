@@ -25,16 +25,16 @@ def private_blocks(scheduler: "Scheduler", request: "Request") -> int:
 def admission_blocks(scheduler: "Scheduler", request: "Request") -> int:
     """Return how many free blocks vLLM asks for before it admits a waiting request.
 
-    Its whole uncached input where full-input reservation is on, else its first chunk; and
-    the watermark while anything runs.
+    Its whole uncached input where full-input reservation is on, else its first chunk; the
+    cached blocks that nobody else holds; and the watermark while anything runs.
     """
-    tokens = compat.uncached_prompt_tokens(scheduler, request)
+    tokens, idle_hits = compat.uncached_tokens(scheduler, request)
     if not scheduler.scheduler_reserve_full_isl:
         tokens = min(tokens, scheduler.max_num_scheduled_tokens)
     groups = len(scheduler.kv_cache_config.kv_cache_groups)
     watermark = scheduler.kv_cache_manager.watermark_blocks if scheduler.running else 0
     own = cdiv(tokens + scheduler.num_lookahead_tokens, scheduler.block_size)
-    return int(groups * own + watermark)
+    return int(groups * own + idle_hits + watermark)
 
 
 def missing_blocks(scheduler: "Scheduler") -> int:

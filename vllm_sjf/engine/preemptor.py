@@ -1,7 +1,6 @@
 """Carries out what the preemption policy decides, on vLLM's running requests."""
 
 import time
-from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,17 +17,13 @@ if TYPE_CHECKING:
 
 
 class Preemptor:
-    """Displacement before vLLM's loop, and the order in which that loop evicts.
-
-    counts: preemptions by reason.
-    """
+    """Displacement before vLLM's loop, and the order in which that loop evicts."""
 
     def __init__(self, scheduler: "SJFMixin", config: SJFConfig) -> None:
         self._scheduler = scheduler
         self._config = config
         self._policy = PreemptionPolicy(config.displacement)
         self._class_ranks = {each.name: each.rank for each in config.classes}
-        self.counts: Counter[str] = Counter()
 
     def prepare_step(self) -> None:
         """Decide this step's victims: by order where KV is short, else by displacement."""
@@ -118,7 +113,7 @@ class Preemptor:
     def _free_slots(self) -> int:
         scheduler = self._scheduler
         taken = len(scheduler.running) + scheduler.num_waiting_for_streaming_input
-        return max(int(scheduler.max_num_active_reqs) - taken, 0)
+        return max(int(scheduler.max_num_active_reqs - taken), 0)
 
     def _running_job(self, request: Request) -> RunningJob:
         scheduler = self._scheduler

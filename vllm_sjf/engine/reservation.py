@@ -18,7 +18,7 @@ class KVReservation:
     """Predicted lengths of what runs, kept between steps; asked at peek.
 
     An end is predicted once, at admission, and again only when it is outlived.
-    counts: admissions that were held back, and completions that outlived what was reserved.
+    counts: completions that were ``covered`` by what was reserved, or ``outlived`` it.
     """
 
     def __init__(self, scheduler: "SJFMixin", quantile: float) -> None:
@@ -47,7 +47,7 @@ class KVReservation:
         job = scheduler.ledger.job(request.request_id)
         if job.prediction.length is None:
             return True
-        prompt = compat.uncached_prompt_tokens(scheduler, request)
+        prompt, _ = compat.uncached_tokens(scheduler, request)
         growth = self._growth_tokens(job, request.num_output_tokens, level)
         held_tokens, held, grows = self._running_batch(level)
         peak = predicted_peak_tokens(np.append(held, prompt), np.append(grows, growth))
@@ -57,7 +57,7 @@ class KVReservation:
         half_blocks = 0.5 * scheduler.block_size * (len(held) + 1)
         if peak + extra + half_blocks <= self._capacity_tokens():
             return True
-        self.counts["held_back"] += 1
+        scheduler.reporter.held_back(request.request_id)
         return False
 
     def forget(self, request: Request, job: Job | None, *, completed: bool) -> None:

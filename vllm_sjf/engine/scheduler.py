@@ -20,6 +20,7 @@ from vllm.v1.request import Request, RequestStatus
 from vllm_sjf.config import CONFIG_KEY, Mode, SJFConfig
 from vllm_sjf.engine import compat
 from vllm_sjf.engine.preemptor import Preemptor
+from vllm_sjf.engine.reporter import Reporter
 from vllm_sjf.engine.requests import prompt_features, traffic_class, xargs_of
 from vllm_sjf.engine.reservation import KVReservation
 from vllm_sjf.jobs import Job, Reason
@@ -35,7 +36,7 @@ logger = init_logger("vllm.sjf")
 
 # To mypy the mixin is a Scheduler; at run time it must come before one in the bases.
 if TYPE_CHECKING:
-    _Base = Scheduler
+    from vllm.v1.core.sched.scheduler import Scheduler as _Base
 else:
     _Base = object
 
@@ -62,7 +63,7 @@ class SJFMixin(_Base):
         predictor = load_predictor(self.sjf_config, fingerprint)
         super().__init__(*args, vllm_config=vllm_config, **kwargs)
         self.clock = time.monotonic
-        self.prediction = PredictionService(predictor)
+        self.prediction = PredictionService(predictor, lambda: self.clock())
         self.ordering = OrderingPolicy(
             self.sjf_config.prefill_token_cost,
             self.sjf_config.aging_tokens_per_s,
@@ -74,6 +75,7 @@ class SJFMixin(_Base):
             self.sjf_config.classes, self._rank_of, bypass
         )
         self.preemptor = Preemptor(self, self.sjf_config)
+        self.reporter = Reporter(self, self.sjf_config)
         self._orders = self.sjf_config.mode is Mode.SJF
         if self._orders:
             self._take_over_the_queue()
@@ -105,7 +107,9 @@ class SJFMixin(_Base):
         """Stamp, predict and rank a new request, then let vLLM queue it."""
         # An id that vLLM knows already is a further chunk of a streaming session.
         if self.sjf_config.mode is not Mode.FCFS and request.request_id not in self.requests:
-            self.ledger.add(self._job_of(request))
+            job = self._job_of(request)
+            self.ledger.add(job)
+            self.reporter.queued(job)
         super().add_request(request)
 
     def schedule(self, *args: Any, **kwargs: Any) -> SchedulerOutput:
@@ -114,8 +118,25 @@ class SJFMixin(_Base):
             self.ranked.begin_step(self.clock())
             if self.reservation is not None:
                 self.reservation.begin_step()
+            self._take_predictions()
             self.preemptor.prepare_step()
-        return super().schedule(*args, **kwargs)
+        output: SchedulerOutput = super().schedule(*args, **kwargs)
+        self.reporter.stepped(output)
+        return output
+
+    def _take_predictions(self) -> None:
+        """Put the requests that a slow predictor has answered for to their new places."""
+        for request_id, prediction in self.prediction.take_answers():
+            if request_id in self.ledger:
+                self.ledger.predict(request_id, prediction)
+                self.ranked.rerank(request_id)
+                self.reporter.predicted(self.ledger.job(request_id), prediction)
+
+    def shutdown(self) -> None:
+        """End our threads, then shut vLLM's scheduler down."""
+        self.prediction.close()
+        self.reporter.close()
+        super().shutdown()
 
     def preempt(self, request: Request, reason: Reason, timestamp_s: float) -> None:
         """Preempt a request that the caller has taken out of ``running``.
@@ -135,9 +156,9 @@ class SJFMixin(_Base):
             arrival_s=self.clock(),
             traffic_class=traffic_class(xargs, self.sjf_config.classes),
             priority=request.priority,
-            uncached_prompt_tokens=compat.uncached_prompt_tokens(self, request),
+            uncached_prompt_tokens=compat.uncached_tokens(self, request)[0],
             max_tokens=request.max_tokens,
-            prediction=self.prediction.predict(prompt_features(request), xargs),
+            prediction=self.prediction.predict(request.request_id, prompt_features(request), xargs),
         )
 
     def _rank_of(self, request: Request) -> Rank:
@@ -145,7 +166,7 @@ class SJFMixin(_Base):
         if request.num_preemptions and not self.ledger.is_ranked(request_id):
             self.ledger.begin_wait(
                 request_id,
-                uncached_prompt_tokens=compat.uncached_prompt_tokens(self, request),
+                uncached_prompt_tokens=compat.uncached_tokens(self, request)[0],
                 generated_tokens=request.num_output_tokens,
             )
         return self.ledger.rank(request_id)
@@ -154,7 +175,7 @@ class SJFMixin(_Base):
         # vLLM's loop and cache resets come here too: those are evictions, and an evicted job
         # returns before whoever arrives from now on, unless it has had that often enough.
         reason = self._preemption_reason
-        self.preemptor.counts[reason] += 1
+        self.reporter.preempted(request, reason)
         if request.request_id in self.ledger:
             evicted = reason is Reason.KV_SHORT
             favoured = request.num_preemptions < self.sjf_config.displacement.max_per_request
@@ -163,6 +184,7 @@ class SJFMixin(_Base):
         super()._preempt_request(request, *args, **kwargs)
 
     def _free_request(self, request: Request, *args: Any, **kwargs: Any) -> Any:
+        self.reporter.finished(request)
         job = self.ledger.forget(request.request_id)
         if self.reservation is not None:
             completed = request.status is not RequestStatus.FINISHED_ABORTED

@@ -1,0 +1,115 @@
+"""Notes what the scheduler did: counts always, and the decision log where one is asked for."""
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vllm.v1.core.sched.output import SchedulerOutput
+from vllm.v1.request import Request
+
+from vllm_sjf.config import SJFConfig
+from vllm_sjf.decision_log import DecisionLog
+from vllm_sjf.jobs import Job, Prediction, Reason
+
+if TYPE_CHECKING:
+    from vllm_sjf.engine.scheduler import SJFMixin
+
+
+class Reporter:
+    """What happened, by kind.
+
+    counts: ``preempted_<reason>``, and ``recomputed_tokens``: tokens computed again after a
+        preemption, prefix cache hits subtracted.
+    """
+
+    def __init__(self, scheduler: "SJFMixin", config: SJFConfig) -> None:
+        self._scheduler = scheduler
+        self._class_ranks = {each.name: each.rank for each in config.classes}
+        self._computed_before: dict[str, int] = {}
+        self.counts: Counter[str] = Counter()
+        self._log: DecisionLog | None = None
+        if config.decision_log.path is not None:
+            self._log = DecisionLog(
+                Path(config.decision_log.path), max_bytes=config.decision_log.max_mib << 20
+            )
+
+    def queued(self, job: Job) -> None:
+        """A request arrived."""
+        if self._log is None:
+            return
+        ordering = self._scheduler.ordering
+        self._record(
+            "queued",
+            job.request_id,
+            traffic_class=job.traffic_class,
+            class_rank=self._class_ranks[job.traffic_class],
+            priority=job.priority,
+            uncached_prompt_tokens=job.uncached_prompt_tokens,
+            predicted_tokens=_expected_tokens(job.prediction, job.max_tokens),
+            source=job.prediction.source,
+            cost_tokens=ordering.cost_tokens(job),
+            virtual_start_s=ordering.virtual_start_s(job),
+        )
+
+    def predicted(self, job: Job, prediction: Prediction) -> None:
+        """A slow predictor's answer moved a request to another place."""
+        self._record(
+            "predicted",
+            job.request_id,
+            predicted_tokens=_expected_tokens(prediction, job.max_tokens),
+        )
+
+    def held_back(self, request_id: str) -> None:
+        """The head of the queue did not fit into the memory predicted to be needed."""
+        self.counts["held_back"] += 1
+        self._record("held_back", request_id)
+
+    def preempted(self, request: Request, reason: Reason) -> None:
+        """A running request lost its place; called before vLLM resets its counters."""
+        self.counts[f"preempted_{reason}"] += 1
+        self._computed_before[request.request_id] = request.num_computed_tokens
+        tokens = request.num_computed_tokens
+        self._record("preempted", request.request_id, reason=reason, tokens=tokens)
+
+    def stepped(self, output: SchedulerOutput) -> None:
+        """A step was scheduled; O(requests that it admitted)."""
+        for request_id in sorted(output.scheduled_cached_reqs.resumed_req_ids):
+            self._count_recompute(request_id, output.num_scheduled_tokens[request_id])
+            self._started(request_id)
+        if self._log is not None:
+            for new in output.scheduled_new_reqs:
+                self._started(new.req_id)
+
+    def finished(self, request: Request) -> None:
+        """A request ended, in whatever way."""
+        self._computed_before.pop(request.request_id, None)
+        self._record(
+            "finished",
+            request.request_id,
+            status=request.status.name.lower(),
+            output_tokens=request.num_output_tokens,
+        )
+
+    def close(self) -> None:
+        """Write out what is pending."""
+        if self._log is not None:
+            self._log.close()
+
+    def _started(self, request_id: str) -> None:
+        if self._log is not None:
+            running, waiting = self._scheduler.get_request_counts()
+            self._record("started", request_id, running=running, waiting=waiting)
+
+    def _count_recompute(self, request_id: str, scheduled_tokens: int) -> None:
+        request = self._scheduler.requests[request_id]
+        hits = request.num_computed_tokens - scheduled_tokens
+        before = self._computed_before.pop(request_id, 0)
+        self.counts["recomputed_tokens"] += max(before - hits, 0)
+
+    def _record(self, event: str, request_id: str, **details: Any) -> None:  # noqa: ANN401
+        if self._log is not None:
+            self._log.record(event, request_id, self._scheduler.clock(), **details)
+
+
+def _expected_tokens(prediction: Prediction, max_tokens: int) -> float | None:
+    return None if prediction.length is None else prediction.length.expected_tokens(max_tokens)
