@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from sjf_training.cli import evaluate, inspect, train
 
 from sjf_bench.cli import bench, model
+from sjf_training.cli import evaluate, inspect, train
 from sjf_training.collect import collect
 from vllm_sjf import __version__
 
