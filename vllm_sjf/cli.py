@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from sjf_bench.cli import bench, model
+from sjf_bench.sim_cli import compare, report, simulate
 from sjf_training.cli import evaluate, inspect, train
 from sjf_training.collect import collect
 from vllm_sjf import __version__
@@ -112,6 +113,9 @@ app.command()(inspect)
 app.command()(_needs("train", "httpx", "pyarrow")(collect))
 app.command()(_needs("bench", "httpx", "matplotlib", "pyarrow", "scipy")(bench))
 app.command()(model)
+app.command()(_needs("cpu", "vllm")(simulate))
+app.command()(_needs("cpu", "vllm")(compare))
+app.command()(_needs("bench", "matplotlib", "scipy")(report))
 
 if __name__ == "__main__":
     app()

@@ -115,3 +115,10 @@ def _bootstrap(statistic: Any, samples: tuple[Values, ...], seed: int) -> Interv
             rng=np.random.default_rng(seed),
         ).confidence_interval
     return Interval(estimate, float(result.low), float(result.high))
+
+
+def mean_difference(baseline: Values, ours: Values, seed: int) -> Interval:
+    """mean(ours - baseline) over paired samples of shape [n]: below 0 when ours is less."""
+    return _bootstrap(
+        lambda b, o, axis=-1: o.mean(axis=axis) - b.mean(axis=axis), (baseline, ours), seed
+    )
