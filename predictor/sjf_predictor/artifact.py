@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from sjf_predictor import controls, linear
+from sjf_predictor import controls, encoder, lambdarank, linear, student
 from sjf_predictor.base import ArtifactError, LengthPredictor
 from sjf_predictor.features import FEATURE_VERSION
 from sjf_predictor.manifest import (
@@ -18,6 +18,9 @@ __all__ = ["KINDS", "Manifest", "check_tokenizer", "fingerprint", "load", "read_
 
 KINDS: dict[str, Callable[[Path, Manifest], LengthPredictor]] = {
     linear.KIND: linear.LinearPredictor.load,
+    lambdarank.KIND: lambdarank.LambdaRankPredictor.load,
+    student.KIND: student.StudentPredictor.load,
+    encoder.KIND: encoder.EncoderPredictor.load,
     controls.CONSTANT: controls.ConstantPredictor.load,
     controls.PROMPT_LENGTH: controls.PromptLengthPredictor.load,
     controls.ORACLE: controls.OraclePredictor.load,
@@ -43,4 +46,9 @@ def load(folder: Path) -> tuple[Manifest, LengthPredictor]:
             f"{folder} was trained on feature version {manifest.feature_version}, this package "
             f"makes version {FEATURE_VERSION}: {RETRAIN}"
         )
-    return manifest, KINDS[manifest.kind](folder, manifest)
+    try:
+        return manifest, KINDS[manifest.kind](folder, manifest)
+    except ArtifactError:
+        raise
+    except ValueError as error:
+        raise ArtifactError(f"{folder} is damaged: {error}; {RETRAIN}") from error

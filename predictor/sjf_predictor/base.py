@@ -51,6 +51,11 @@ class LengthPredictor(Protocol):
         """Name of the implementation, as the manifest gives it."""
         ...
 
+    @property
+    def slow(self) -> bool:
+        """Whether it takes milliseconds a prompt and must answer from a worker thread."""
+        ...
+
     def score(self, batch: Sequence[PromptFeatures]) -> Scores:
         """Return one finite float32 a prompt, shape [len(batch)]; bigger means longer."""
         ...

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from math import expm1, log1p, pi, sin, sqrt
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -33,6 +33,8 @@ def _point(score: float) -> LengthDistribution:
 @dataclass(frozen=True)
 class ConstantPredictor:
     """Says the same length of every prompt."""
+
+    slow: ClassVar[bool] = False
 
     tokens: float = 256.0
     kind: str = field(default=CONSTANT, init=False)
@@ -58,6 +60,8 @@ class ConstantPredictor:
 @dataclass(frozen=True)
 class PromptLengthPredictor:
     """Says that an answer is as long as its prompt."""
+
+    slow: ClassVar[bool] = False
 
     kind: str = field(default=PROMPT_LENGTH, init=False)
 
@@ -93,6 +97,8 @@ class OraclePredictor:
     tokens: length by ``prompt_key``. Build one by ``oracle``, ``noisy_oracle`` or
     ``reversed_oracle``.
     """
+
+    slow: ClassVar[bool] = False
 
     tokens: Mapping[int, float]
     kind: str = ORACLE

@@ -3,19 +3,33 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from sjf_predictor.base import ArtifactError, PromptFeatures, Scores
+from sjf_predictor.base import PromptFeatures, Scores
 from sjf_predictor.calibration import Calibration
 from sjf_predictor.features import BUCKETS, DENSE_NAMES, FeatureRow, extract
 from sjf_predictor.frame import PromptFrame, SharedPrefixes
 from sjf_predictor.length import LengthDistribution, bucket_values
-from sjf_predictor.manifest import RETRAIN, Manifest, Tensors, read_tensors, write_artifact
+from sjf_predictor.manifest import Manifest, Tensors, read_tensors, write_artifact
 
 KIND = "linear"
+
+_DENSE = (len(DENSE_NAMES),)
+TENSOR_SHAPES: dict[str, tuple[int | None, ...]] = {
+    "weights": (BUCKETS,),
+    "intercept": (1,),
+    **{f"dense_{name}": _DENSE for name in ("weights", "mean", "scale", "low", "high")},
+    "prefix_hashes": (None,),
+    "prefix_lengths": (None,),
+    "turn_header": (None,),
+    "suffix": (None,),
+    "calibration_knots": (None,),
+    "calibration_table": (None, len(bucket_values())),
+}
+"""What an artifact of this kind holds; None stands for any size."""
 
 Vector = npt.NDArray[np.float32]
 
@@ -54,6 +68,8 @@ class LinearPredictor:
     weights: float32[BUCKETS], rounded to what float16 holds, which is how they are kept.
     """
 
+    slow: ClassVar[bool] = False
+
     manifest: Manifest
     frame: PromptFrame
     weights: Vector
@@ -81,10 +97,10 @@ class LinearPredictor:
         """Return the calibrated distribution of output tokens for a score."""
         return self.calibration.distribution(score)
 
-    def save(self, folder: Path) -> None:
-        """Write manifest and weights into ``folder``."""
+    def tensors(self) -> Tensors:
+        """Return all that ``from_tensors`` needs."""
         frame = self.frame
-        tensors: Tensors = {
+        return {
             "weights": self.weights.astype(np.float16),
             "intercept": np.array([self.intercept], dtype=np.float64),
             "dense_weights": self.dense.weights,
@@ -99,47 +115,33 @@ class LinearPredictor:
             "calibration_knots": self.calibration.knots,
             "calibration_table": self.calibration.table,
         }
-        write_artifact(folder, self.manifest, tensors)
+
+    @classmethod
+    def from_tensors(cls, tensors: Tensors, manifest: Manifest) -> Self:
+        """Build from tensors that have ``TENSOR_SHAPES``."""
+        return cls(
+            manifest=manifest,
+            frame=PromptFrame(
+                SharedPrefixes(tensors["prefix_hashes"], tensors["prefix_lengths"]),
+                tensors["turn_header"],
+                tensors["suffix"],
+            ),
+            weights=tensors["weights"].astype(np.float32),
+            dense=DenseTerm(
+                **{
+                    name: tensors[f"dense_{name}"]
+                    for name in ("weights", "mean", "scale", "low", "high")
+                }
+            ),
+            intercept=float(tensors["intercept"][0]),
+            calibration=Calibration(tensors["calibration_knots"], tensors["calibration_table"]),
+        )
+
+    def save(self, folder: Path) -> None:
+        """Write manifest and weights into ``folder``."""
+        write_artifact(folder, self.manifest, self.tensors())
 
     @classmethod
     def load(cls, folder: Path, manifest: Manifest) -> Self:
         """Read what ``save`` wrote. Raises ArtifactError."""
-        dense = (len(DENSE_NAMES),)
-        tensors = read_tensors(
-            folder,
-            {
-                "weights": (BUCKETS,),
-                "intercept": (1,),
-                "dense_weights": dense,
-                "dense_mean": dense,
-                "dense_scale": dense,
-                "dense_low": dense,
-                "dense_high": dense,
-                "prefix_hashes": (None,),
-                "prefix_lengths": (None,),
-                "turn_header": (None,),
-                "suffix": (None,),
-                "calibration_knots": (None,),
-                "calibration_table": (None, len(bucket_values())),
-            },
-        )
-        try:
-            return cls(
-                manifest=manifest,
-                frame=PromptFrame(
-                    SharedPrefixes(tensors["prefix_hashes"], tensors["prefix_lengths"]),
-                    tensors["turn_header"],
-                    tensors["suffix"],
-                ),
-                weights=tensors["weights"].astype(np.float32),
-                dense=DenseTerm(
-                    **{
-                        name: tensors[f"dense_{name}"]
-                        for name in ("weights", "mean", "scale", "low", "high")
-                    }
-                ),
-                intercept=float(tensors["intercept"][0]),
-                calibration=Calibration(tensors["calibration_knots"], tensors["calibration_table"]),
-            )
-        except ValueError as error:
-            raise ArtifactError(f"{folder} is damaged: {error}; {RETRAIN}") from error
+        return cls.from_tensors(read_tensors(folder, TENSOR_SHAPES), manifest)

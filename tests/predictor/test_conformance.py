@@ -36,6 +36,10 @@ def test_kind_is_its_name(predictors):
     assert all(name == predictor.kind for name, predictor in predictors.items())
 
 
+def test_says_whether_it_is_slow(predictor):
+    assert predictor.slow is (predictor.kind == "encoder")
+
+
 def test_batch_equals_single_in_any_order(predictor, prompts):
     batch = features_of(prompts)
     together = predictor.score(batch)
@@ -45,6 +49,12 @@ def test_batch_equals_single_in_any_order(predictor, prompts):
     assert together.tobytes() == alone.tobytes()
     assert predictor.score(batch[::-1]).tobytes() == together[::-1].tobytes()
     assert predictor.score([]).shape == (0,)
+
+
+def test_score_tells_prompts_apart(predictor, prompts):
+    assert len(set(predictor.score(features_of(prompts)).tolist())) > 1 or (
+        predictor.kind == "constant"
+    )
 
 
 @pytest.mark.parametrize("name", ODD_PROMPTS)
@@ -95,7 +105,9 @@ def test_saved_and_loaded_is_bit_equal(predictor, prompts, tmp_path):
         ours, theirs = predictor.distribution(score), loaded.distribution(score)
         assert ours.probabilities.tobytes() == theirs.probabilities.tobytes()
     loaded.save(tmp_path / "again")
-    for name in ("manifest.json", "weights.safetensors"):
+    files = sorted(path.name for path in (tmp_path / "a" / "b").iterdir())
+    assert files == sorted(path.name for path in (tmp_path / "again").iterdir())
+    for name in files:
         first = (tmp_path / "a" / "b" / name).read_bytes()
         assert first == (tmp_path / "again" / name).read_bytes()
 

@@ -1,0 +1,169 @@
+"""A pretrained text encoder with a linear head (in the style of PARS, arXiv 2510.03243).
+
+Needs the extra ``encoder`` (torch, transformers, tokenizers); they are imported when a
+predictor is loaded. Milliseconds a prompt, so it must answer from a worker thread.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from sjf_predictor.base import ArtifactError, PromptFeatures, Scores
+from sjf_predictor.calibration import Calibration
+from sjf_predictor.encoder_text import EncoderText
+from sjf_predictor.frame import PromptFrame, SharedPrefixes
+from sjf_predictor.length import LengthDistribution, bucket_values
+from sjf_predictor.manifest import RETRAIN, Manifest, Tensors, read_tensors, write_artifact
+
+KIND = "encoder"
+SERVED_TOKENIZER_FILE = "tokenizer.json"
+BACKBONE_TOKENIZER_FILE = "backbone_tokenizer.json"
+_NETWORK = "network."
+
+
+@dataclass(frozen=True, eq=False)
+class EncoderPredictor:
+    """Score = head of the mean of the backbone's last layer over the prompt's own text.
+
+    Prompts are scored one by one: matrix products of another size may round differently, and
+    a prompt's score must not depend on what stood beside it in a batch.
+
+    network: torch module as ``encoder_network.with_head`` makes it, float32 on the CPU.
+    threads: cores that one call may use.
+    """
+
+    slow: ClassVar[bool] = True
+
+    manifest: Manifest
+    text: EncoderText
+    network: Any
+    calibration: Calibration
+    threads: int = 1
+    kind: str = field(default=KIND, init=False)
+
+    def score(self, batch: Sequence[PromptFeatures]) -> Scores:
+        """Return the scores; sorting by length is no use, since nothing is padded."""
+        return score_prompts(self.network, self.text, batch, self.threads)
+
+    def distribution(self, score: float) -> LengthDistribution:
+        """Return the calibrated distribution of output tokens for a score."""
+        return self.calibration.distribution(score)
+
+    def save(self, folder: Path) -> None:
+        """Write manifest, weights, the backbone's config and both tokenizers into ``folder``."""
+        from sjf_predictor.encoder_network import CONFIG_FILE
+
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in (
+            (CONFIG_FILE, self.network["backbone"].config.to_json_string()),
+            (SERVED_TOKENIZER_FILE, self.text.served_json),
+            (BACKBONE_TOKENIZER_FILE, self.text.backbone_json),
+        ):
+            (folder / name).write_text(content, encoding="utf-8")
+        frame = self.text.frame
+        tensors: Tensors = {
+            "prefix_hashes": frame.prefixes.hashes,
+            "prefix_lengths": frame.prefixes.lengths,
+            "turn_header": frame.turn_header,
+            "suffix": frame.suffix,
+            "window": np.array([self.text.window_tokens, self.text.both_ends], dtype=np.int64),
+            "calibration_knots": self.calibration.knots,
+            "calibration_table": self.calibration.table,
+        }
+        for name, value in self.network.state_dict().items():
+            tensors[_NETWORK + name] = value.numpy()
+        write_artifact(folder, self.manifest, tensors)
+
+    @classmethod
+    def load(cls, folder: Path, manifest: Manifest) -> Self:
+        """Read what ``save`` wrote. Raises ArtifactError."""
+        try:
+            import torch
+
+            from sjf_predictor import encoder_network
+        except ImportError as error:
+            raise ArtifactError(
+                f"{folder} holds an encoder, which needs torch and transformers ({error}): "
+                'pip install "vllm-sjf[encoder]"'
+            ) from error
+        network = encoder_network.from_config(folder)
+        shapes = {_NETWORK + k: tuple(v.shape) for k, v in network.state_dict().items()}
+        tensors = read_tensors(
+            folder,
+            {
+                **shapes,
+                "prefix_hashes": (None,),
+                "prefix_lengths": (None,),
+                "turn_header": (None,),
+                "suffix": (None,),
+                "window": (2,),
+                "calibration_knots": (None,),
+                "calibration_table": (None, len(bucket_values())),
+            },
+        )
+        network.load_state_dict(
+            {name.removeprefix(_NETWORK): torch.from_numpy(tensors[name]) for name in shapes}
+        )
+        frame = PromptFrame(
+            SharedPrefixes(tensors["prefix_hashes"], tensors["prefix_lengths"]),
+            tensors["turn_header"],
+            tensors["suffix"],
+        )
+        window_tokens, both_ends = tensors["window"].tolist()
+        return cls(
+            manifest=manifest,
+            text=EncoderText(
+                _read(folder / SERVED_TOKENIZER_FILE),
+                _read(folder / BACKBONE_TOKENIZER_FILE),
+                frame,
+                window_tokens,
+                bool(both_ends),
+            ),
+            network=network.eval(),
+            calibration=Calibration(tensors["calibration_knots"], tensors["calibration_table"]),
+        )
+
+
+def score_prompts(
+    network: Any,  # noqa: ANN401 - torch module
+    text: EncoderText,
+    prompts: Sequence[PromptFeatures],
+    threads: int = 1,
+) -> Scores:
+    """Return the score of each prompt, one forward pass each, shape [len(prompts)]."""
+    import torch
+
+    from sjf_predictor.encoder_network import scores
+
+    found = np.zeros(len(prompts), dtype=np.float32)
+    with _torch_threads(threads), torch.inference_mode():
+        for place, prompt in enumerate(prompts):
+            found[place] = float(scores(network, torch.tensor([text.ids(prompt)]))[0])
+    return found
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArtifactError(f"{path} cannot be read ({error}): {RETRAIN}") from error
+
+
+@contextmanager
+def _torch_threads(count: int) -> Iterator[None]:
+    """Let torch use ``count`` cores in this thread, and put the setting back."""
+    import torch
+
+    before = torch.get_num_threads()
+    if before == count:
+        yield
+        return
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,68 @@
+"""The encoder as a torch network: a backbone, the mean over its tokens, one linear head.
+
+Mean pooling over the last layer is what sentence encoders such as all-MiniLM are trained with
+(Reimers and Gurevych, arXiv 1908.10084). Imports torch: import this module late.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from sjf_predictor.base import ArtifactError
+
+CONFIG_FILE = "config.json"
+
+
+def from_config(folder: Path) -> Any:  # noqa: ANN401 - torch module
+    """Build the network that ``folder``/config.json describes, weights untrained, eval mode.
+
+    Runs no code from the folder and asks no network. Raises ArtifactError.
+    """
+    from transformers import AutoConfig, AutoModel
+
+    try:
+        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        backbone = AutoModel.from_config(config, trust_remote_code=False)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ArtifactError(f"{folder / CONFIG_FILE}: no usable encoder: {error}") from error
+    return with_head(backbone)
+
+
+def with_head(backbone: Any) -> Any:  # noqa: ANN401 - torch modules
+    """Return backbone and a zero-started head as one module; a pooler is dropped."""
+    if getattr(backbone, "pooler", None) is not None:
+        backbone.pooler = None
+    head = nn.Linear(backbone.config.hidden_size, 1)
+    nn.init.zeros_(head.weight)
+    nn.init.zeros_(head.bias)
+    return nn.ModuleDict({"backbone": backbone, "head": head}).float().eval()
+
+
+def scores(network: Any, ids: Any, mask: Any = None) -> Any:  # noqa: ANN401 - torch values
+    """Return a score a row, shape [rows], for ids of shape [rows, tokens].
+
+    mask: 1 where there is a token, same shape; None when every row is full.
+    """
+    return network["head"](pooled(network, ids, mask)).squeeze(-1)
+
+
+def pooled(network: Any, ids: Any, mask: Any = None) -> Any:  # noqa: ANN401 - torch values
+    """Return the mean of the backbone's last layer over each row's tokens, [rows, width]."""
+    hidden = network["backbone"](input_ids=ids, attention_mask=mask).last_hidden_state
+    if mask is None:
+        return hidden.mean(dim=1)
+    weights = mask.unsqueeze(-1).to(hidden.dtype)
+    return (hidden * weights).sum(dim=1) / weights.sum(dim=1)
+
+
+def pad(rows: list[list[int]]) -> tuple[Any, Any]:
+    """Return (ids, mask), int64 of shape [rows, longest]."""
+    longest = max(map(len, rows))
+    ids = torch.zeros(len(rows), longest, dtype=torch.long)
+    mask = torch.zeros(len(rows), longest, dtype=torch.long)
+    for place, row in enumerate(rows):
+        ids[place, : len(row)] = torch.tensor(row)
+        mask[place, : len(row)] = 1
+    return ids, mask
