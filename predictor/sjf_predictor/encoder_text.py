@@ -76,11 +76,15 @@ class EncoderText:
         if len(ids) > room:
             tail = room // 2 if self.both_ends else 0
             ids = ids[: room - tail] + ids[len(ids) - tail :]
-        return [*self._opening, *ids, *self._closing]
+        return self._framed(ids)
 
     def piece_ids(self, token: int) -> list[int]:
         """Return the encoder's input ids for one of the served model's tokens."""
-        return [*self._opening, *self._pieces(self._served.decode([token])), *self._closing]
+        return self._framed(self._pieces(self._served.decode([token])))
+
+    def _framed(self, ids: list[int]) -> list[int]:
+        """Add the special tokens. A network needs some input: without any, id 0 stands for none."""
+        return [*self._opening, *ids, *self._closing] or [0]
 
     def _pieces(self, text: str) -> list[int]:
         ids: list[int] = self._backbone.encode(text, add_special_tokens=False).ids

@@ -5,9 +5,9 @@ import pytest
 
 from sjf_predictor import controls
 from sjf_predictor.calibration import Observations, fit
-from sjf_predictor.features import BUCKETS, DENSE_NAMES, FEATURE_VERSION
 from sjf_predictor.encoder import EncoderPredictor
 from sjf_predictor.encoder_text import EncoderText
+from sjf_predictor.features import BUCKETS, DENSE_NAMES, FEATURE_VERSION
 from sjf_predictor.frame import PromptFrame, SharedPrefixes, prefix_hashes
 from sjf_predictor.lambdarank import LambdaRankPredictor, tree_width
 from sjf_predictor.linear import KIND, DenseTerm, LinearPredictor

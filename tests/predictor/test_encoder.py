@@ -24,7 +24,7 @@ def test_template_and_shared_prefix_are_stripped(encoder_text):
     bare = text.ids(PromptFeatures(own))
     assert text.text(PromptFeatures(own)) == "w11 w22 w33"
     assert text.ids(PromptFeatures(SYSTEM + own + SUFFIX)) == bare
-    assert text.ids(PromptFeatures(SYSTEM + [5, 6] + HEADER + own + SUFFIX)) == bare
+    assert text.ids(PromptFeatures([*SYSTEM, 5, 6, *HEADER, *own, *SUFFIX])) == bare
 
 
 def test_saved_padding_and_truncation_do_not_count(encoder_text):

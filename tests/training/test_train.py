@@ -12,8 +12,9 @@ from sjf_predictor.base import PromptFeatures
 from sjf_predictor.features import extract
 from sjf_training.data import DataError, Dataset, parse_row, read_dataset
 from sjf_training.frame import learn_frame, turn_header
+from sjf_training.prepare import row_features
 from sjf_training.prompt_ids import load_tokenizer, prompt_token_ids
-from sjf_training.train import row_features, train_linear
+from sjf_training.train import train_linear
 
 CONVERSATION = (
     ("system", "You answer briefly."),

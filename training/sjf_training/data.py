@@ -34,6 +34,7 @@ class Row:
     output_tokens: the answer that evaluation ranks by.
     max_tokens: the cap the answers had, 0 when unknown or none.
     cut: the answer of ``output_tokens`` was ended by the cap.
+    side: the split that a cross-validation puts it in, instead of its own.
     """
 
     prompt: str
@@ -47,11 +48,12 @@ class Row:
     source: str = ""
     domain: str = ""
     pattern: str = ""
+    side: Split | None = None
 
     @property
     def split(self) -> Split:
         """The side this row is on: by pattern where it has one, else by prompt."""
-        return split_of(self.pattern or self.prompt)
+        return self.side or split_of(self.pattern or self.prompt)
 
     def is_cut(self, tokens: int) -> bool:
         """Whether an answer of that length was ended by the cap."""
@@ -103,12 +105,10 @@ def read_dataset(
     An empty filter keeps everything. Raises DataError for an unreadable file, when more than
     ``max_bad_share`` of the rows are unusable, or when no row is left.
     """
-    if not path.is_file():
-        raise DataError(f"no data file at {path}")
     rows: list[Row] = []
     bad: dict[str, list[int]] = {}
     total = 0
-    for number, raw in _parquet(path) if path.suffix == ".parquet" else _jsonl(path):
+    for number, raw in raw_rows(path):
         total += 1
         try:
             rows.append(parse_row(raw))
@@ -130,6 +130,34 @@ def read_dataset(
     if not kept:
         raise DataError(f"{path}: no row left{_choices(rows) if rows else '; the file is empty'}")
     return Dataset(kept, bad)
+
+
+def raw_rows(path: Path) -> Iterator[tuple[int, object]]:
+    """Yield (line or row number, parsed content). Raises DataError for an unreadable file."""
+    if not path.is_file():
+        raise DataError(f"no data file at {path}")
+    yield from _parquet(path) if path.suffix == ".parquet" else _jsonl(path)
+
+
+def read_unlabelled(path: Path) -> list[Row]:
+    """Read the training side's prompts of a file, each once, whatever is known of their lengths.
+
+    The others stay out, as they would with labels: a file of prompts may hold those that a
+    predictor is tested on. Rows without a prompt are left out. Raises DataError.
+    """
+    rows: dict[str, Row] = {}
+    for _, raw in raw_rows(path):
+        if not isinstance(raw, dict):
+            continue
+        try:
+            row = parse_row({**raw, "output_tokens": 0, "sampled_output_tokens": None})
+        except _BadRowError:
+            continue
+        if row.split == "train":
+            rows.setdefault(row.prompt.strip(), row)
+    if not rows:
+        raise DataError(f"{path}: no prompt on the training side of the split")
+    return list(rows.values())
 
 
 def _passes(value: str, wanted: Sequence[str]) -> bool:
@@ -205,7 +233,10 @@ def parse_row(raw: object) -> Row:
         max_tokens=0 if cap is None else _tokens(cap, "max_tokens"),
         cut=raw.get("finish_reason") == "length",
         temperature=float(temperature) if isinstance(temperature, int | float) else 1.0,
-        **{key: str(raw.get(key) or "") for key in ("model", "source", "domain", "pattern")},
+        model=str(raw.get("model") or ""),
+        source=str(raw.get("source") or ""),
+        domain=str(raw.get("domain") or ""),
+        pattern=str(raw.get("pattern") or ""),
     )
 
 

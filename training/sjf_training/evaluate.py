@@ -11,9 +11,9 @@ import numpy.typing as npt
 from sjf_predictor.base import LengthPredictor, PromptFeatures
 from sjf_predictor.controls import ConstantPredictor, PromptLengthPredictor
 from sjf_training.data import Row
+from sjf_training.prepare import row_features
 from sjf_training.prompt_ids import ChatTokenizer, prompt_token_ids
 from sjf_training.ranking import kendall_interval, kendall_tau, pair_accuracy
-from sjf_training.train import row_features
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -55,14 +55,22 @@ class Evaluation:
 
 
 @dataclass(frozen=True, eq=False)
-class _Scored:
-    """What is computed once for all rows; every array of shape [n]."""
+class Scored:
+    """Rows with what a predictor says of them; every array of shape [n].
 
+    medians, limits_90: quantiles of the distribution, in tokens, under the row's cap.
+    cumulative: the probability that the distribution gives to answers as short as the true one.
+    constant, prompt_length: the controls' scores. us_per_prompt: see Evaluation.
+    """
+
+    rows: Sequence[Row]
     scores: Floats
     medians: Floats
     limits_90: Floats
+    cumulative: Floats
     constant: Floats
     prompt_length: Floats
+    us_per_prompt: float
 
 
 def evaluate_rows(
@@ -73,16 +81,61 @@ def evaluate_rows(
     seed: int = 0,
     step: Callable[[str], None] = lambda _: None,
 ) -> list[Evaluation]:
-    """Evaluate per (source, domain, model), and over all rows first when there are several.
+    """Score rows and report on them. step: told what begins, for a progress display."""
+    return report(score_rows(predictor, rows, tokenizer, step), seed=seed)
 
-    step: told what begins, for a progress display.
-    """
+
+def score_rows(
+    predictor: LengthPredictor,
+    rows: Sequence[Row],
+    tokenizer: ChatTokenizer,
+    step: Callable[[str], None] = lambda _: None,
+) -> Scored:
+    """Let a predictor and the controls score rows, as the engine would see their prompts."""
     step(f"tokenizing {len(rows):,} prompts")
     ids = prompt_token_ids(tokenizer, [row.messages for row in rows])
     prompts = [row_features(row, tokens) for row, tokens in zip(rows, ids, strict=True)]
     step(f"scoring {len(rows):,} prompts")
-    scored = _score(predictor, prompts)
-    us_per_prompt = _time_us(predictor, prompts)
+    scores = predictor.score(prompts)
+    lengths = [predictor.distribution(float(score)) for score in scores]
+    caps = [p.max_tokens or np.inf for p in prompts]
+    medians, limits_90 = (
+        np.array([d.quantile_tokens(q, cap) for d, cap in zip(lengths, caps, strict=True)])
+        for q in (0.5, 0.9)
+    )
+    cumulative = [
+        d.probabilities[d.values <= row.output_tokens].sum()
+        for d, row in zip(lengths, rows, strict=True)
+    ]
+    constant, prompt_length = (
+        control.score(prompts).astype(np.float64)
+        for control in (ConstantPredictor(), PromptLengthPredictor())
+    )
+    return Scored(
+        rows,
+        scores.astype(np.float64),
+        medians,
+        limits_90,
+        np.array(cumulative),
+        constant,
+        prompt_length,
+        _time_us(predictor, prompts),
+    )
+
+
+def join(parts: Sequence[Scored]) -> Scored:
+    """Return several scorings as one; the time is the median of theirs."""
+    names = ("scores", "medians", "limits_90", "cumulative", "constant", "prompt_length")
+    return Scored(
+        rows=[row for part in parts for row in part.rows],
+        us_per_prompt=float(np.median([part.us_per_prompt for part in parts])),
+        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names},
+    )
+
+
+def report(scored: Scored, *, seed: int = 0) -> list[Evaluation]:
+    """Evaluate per (source, domain, model), and over all rows first when there are several."""
+    rows = scored.rows
     groups: dict[tuple[str, str, str], list[int]] = {}
     for place, row in enumerate(rows):
         groups.setdefault((row.source, row.domain, row.model), []).append(place)
@@ -92,37 +145,16 @@ def evaluate_rows(
         total = (ALL, ALL, models.pop() if len(models) == 1 else ALL)
         groups[total] = list(range(len(rows)))
         names.insert(0, total)
-    found = []
-    for name in names:
-        step(f"ranking {' '.join(name)}")
-        found.append(_evaluate_group(name, groups[name], rows, scored, us_per_prompt, seed))
-    return found
-
-
-def _score(predictor: LengthPredictor, prompts: Sequence[PromptFeatures]) -> _Scored:
-    scores = predictor.score(prompts)
-    lengths = [predictor.distribution(float(score)) for score in scores]
-    caps = [p.max_tokens or np.inf for p in prompts]
-    medians, limits_90 = (
-        np.array([d.quantile_tokens(q, cap) for d, cap in zip(lengths, caps, strict=True)])
-        for q in (0.5, 0.9)
-    )
-    constant, prompt_length = (
-        control.score(prompts).astype(np.float64)
-        for control in (ConstantPredictor(), PromptLengthPredictor())
-    )
-    return _Scored(scores.astype(np.float64), medians, limits_90, constant, prompt_length)
+    return [_evaluate_group(name, groups[name], scored, seed) for name in names]
 
 
 def _evaluate_group(
     name: tuple[str, str, str],
     places: Sequence[int],
-    rows: Sequence[Row],
-    scored: _Scored,
-    us_per_prompt: float,
+    scored: Scored,
     seed: int,
 ) -> Evaluation:
-    at = np.asarray(places)
+    at, rows = np.asarray(places), scored.rows
     true = np.array([rows[i].output_tokens for i in places], dtype=np.float64)
     scores = scored.scores[at]
     low, high = kendall_interval(scores, true, seed)
@@ -139,7 +171,7 @@ def _evaluate_group(
         coverage_50=float(np.mean(true <= scored.medians[at])),
         coverage_90=float(np.mean(true <= scored.limits_90[at])),
         mae_tokens=float(np.mean(np.abs(true - scored.medians[at]))),
-        us_per_prompt=us_per_prompt,
+        us_per_prompt=scored.us_per_prompt,
         constant_tau=kendall_tau(scored.constant[at], true),
         prompt_length_tau=kendall_tau(scored.prompt_length[at], true),
         ceiling_tau=_ceiling([rows[i] for i in places]),
