@@ -146,8 +146,11 @@ class Simulation:
                     break
                 self.now_s = max(self.now_s, arrivals[0].arrival_s)
                 continue
+            # A step that schedules nothing but lets one in flight end is no idle one: what
+            # ended may have held the slot that others wait for.
+            idle = not self._in_flight
             output = self.step()
-            if not output.total_num_scheduled_tokens and not self._in_flight:
+            if idle and not output.total_num_scheduled_tokens:
                 self._skip_idle_time(arrivals)
         self.drain()
         return self.outcomes
