@@ -34,6 +34,8 @@ class EncoderPredictor:
 
     network: torch module as ``encoder_network.with_head`` makes it, float32 on the CPU.
     threads: cores that one call may use.
+    Scores come from ``encoder_network.for_serving``: on another make of CPU they may differ in
+    the third digit.
     """
 
     slow: ClassVar[bool] = True
@@ -44,10 +46,17 @@ class EncoderPredictor:
     calibration: Calibration
     threads: int = 1
     kind: str = field(default=KIND, init=False)
+    _serving: Any = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Make the network that answers."""
+        from sjf_predictor.encoder_network import for_serving
+
+        object.__setattr__(self, "_serving", for_serving(self.network))
 
     def score(self, batch: Sequence[PromptFeatures]) -> Scores:
         """Return the scores; sorting by length is no use, since nothing is padded."""
-        return score_prompts(self.network, self.text, batch, self.threads)
+        return score_prompts(self._serving, self.text, batch, self.threads)
 
     def distribution(self, score: float) -> LengthDistribution:
         """Return the calibrated distribution of output tokens for a score."""

@@ -4,6 +4,7 @@ Mean pooling over the last layer is what sentence encoders such as all-MiniLM ar
 (Reimers and Gurevych, arXiv 1908.10084). Imports torch: import this module late.
 """
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -45,16 +46,31 @@ def scores(network: Any, ids: Any, mask: Any = None) -> Any:  # noqa: ANN401 - t
 
     mask: 1 where there is a token, same shape; None when every row is full.
     """
-    return network["head"](pooled(network, ids, mask)).squeeze(-1)
+    head = network["head"]
+    # As a sum of products, which no autocast takes to bfloat16: that would tie many scores.
+    return (pooled(network, ids, mask) * head.weight[0]).sum(dim=-1) + head.bias[0]
 
 
 def pooled(network: Any, ids: Any, mask: Any = None) -> Any:  # noqa: ANN401 - torch values
-    """Return the mean of the backbone's last layer over each row's tokens, [rows, width]."""
-    hidden = network["backbone"](input_ids=ids, attention_mask=mask).last_hidden_state
+    """Return the mean of the backbone's last layer over each row's tokens, float32[rows, width]."""
+    hidden = network["backbone"](input_ids=ids, attention_mask=mask).last_hidden_state.float()
     if mask is None:
         return hidden.mean(dim=1)
     weights = mask.unsqueeze(-1).to(hidden.dtype)
     return (hidden * weights).sum(dim=1) / weights.sum(dim=1)
+
+
+def for_serving(network: Any) -> Any:  # noqa: ANN401 - torch modules
+    """Return the network as it runs fastest here.
+
+    Where the CPU multiplies bfloat16 itself, a copy with the backbone in that (half the time);
+    elsewhere, or on a torch that cannot say, the float32 network as it is.
+    """
+    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    if not (capabilities.get("avx512_bf16") or capabilities.get("amx_bf16")):
+        return network
+    backbone = copy.deepcopy(network["backbone"]).to(torch.bfloat16)
+    return nn.ModuleDict({"backbone": backbone, "head": network["head"]}).eval()
 
 
 def pad(rows: list[list[int]]) -> tuple[Any, Any]:

@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import json
 import random
+from pathlib import Path
 
 import pytest
 
@@ -107,11 +108,97 @@ def test_truncated_gzip_and_file_that_is_none(tmp_path):
     noise = random.Random(0)  # incompressible, so that the cut falls between lines
     write(path, [GOOD | {"prompt": str(noise.random())} for _ in range(5000)])
     path.write_bytes(path.read_bytes()[:-20_000])
-    with pytest.raises(DataError, match=r"damaged or cut short after line \d{3,}"):
-        read_dataset(path)
+    dataset = read_dataset(path)
+    assert list(dataset.bad_lines) == ["gzip damaged or cut short"]
+    assert dataset.bad_lines["gzip damaged or cut short"] == [len(dataset.rows) + 1]
+    assert len(dataset.rows) > 1000
     path.write_bytes(b"plain text")
     with pytest.raises(DataError, match="damaged"):
         read_dataset(path)
+
+
+def test_folder_is_read_whole_and_names_the_file(tmp_path):
+    write(tmp_path / "a.jsonl", [GOOD] * 20)
+    write(tmp_path / "b.jsonl.gz", [*[GOOD] * 20, b"{"])
+    (tmp_path / "readme.md").write_text("not data")
+    dataset = read_dataset(tmp_path)
+    assert len(dataset.rows) == 40
+    assert dataset.bad_lines == {"not JSON": ["b.jsonl.gz:21"]}
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="holds no data"):
+        read_dataset(tmp_path / "empty")
+
+
+def test_hub_name_is_loaded_through_datasets(tmp_path, monkeypatch):
+    datasets = pytest.importorskip("datasets")
+    asked = []
+
+    def load(name, split):
+        asked.append((name, split))
+        if name == "who/nobody":
+            raise FileNotFoundError("no such data set")
+        return datasets.Dataset.from_list([GOOD, GOOD])
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    monkeypatch.chdir(tmp_path)
+    assert len(read_dataset(Path("who/prompts")).rows) == 2
+    assert len(read_dataset(Path("who/prompts@test")).rows) == 2
+    assert asked == [("who/prompts", "train"), ("who/prompts", "test")]
+    with pytest.raises(DataError, match="FileNotFoundError: no such data set"):
+        read_dataset(Path("who/nobody"))
+
+
+SHAREGPT = {
+    "conversations": [
+        {"from": "system", "value": "Be brief"},
+        {"from": "human", "value": "Hi"},
+        {"from": "gpt", "value": "one two three"},
+        {"from": "human", "value": "Bye"},
+    ]
+}
+LMSYS = {
+    "model": "m",
+    "conversation": [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "one two"},
+    ],
+}
+OPENAI = {"messages": LMSYS["conversation"]}
+ALPACA = {"instruction": "Add", "input": "1 2", "output": "it is three"}
+
+
+@pytest.mark.parametrize(
+    ("raw", "messages", "tokens"),
+    [
+        (SHAREGPT, (("system", "Be brief"), ("user", "Hi")), 3),
+        (LMSYS, (("user", "Hi"),), 2),
+        (OPENAI, (("user", "Hi"),), 2),
+        (ALPACA, (("user", "Add\n\n1 2"),), 3),
+        ({"prompt": "Hi", "response": "yes"}, (("user", "Hi"),), 1),
+        ({"prompt": "Hi", "text": "counted", "output_tokens": 9}, (("user", "Hi"),), 9),
+    ],
+)
+def test_foreign_shapes(tmp_path, raw, messages, tokens):
+    listed = tmp_path / "list.json"
+    listed.write_text(json.dumps([raw]))
+    for path in (listed, write(tmp_path / "a.jsonl", [raw])):
+        (row,) = read_dataset(path, count_tokens=lambda text: len(text.split())).rows
+        assert row.messages == messages
+        assert row.output_tokens == tokens
+
+
+def test_conversation_without_an_answer_is_a_bad_row(tmp_path):
+    cut = {"conversations": SHAREGPT["conversations"][:2]}
+    dataset = read_dataset(write(tmp_path / "a.jsonl", [*[SHAREGPT] * 30, cut]), count_tokens=len)
+    assert dataset.bad_lines == {"a conversation without an answer": [31]}
+
+
+def test_columns_are_mapped(tmp_path):
+    path = write(tmp_path / "a.jsonl", [{"question": "Hi", "length": 7}])
+    columns = {"prompt": "question", "output_tokens": "length"}
+    assert read_dataset(path, columns=columns).rows[0].output_tokens == 7
+    with pytest.raises(DataError, match="no such column as tokens"):
+        read_dataset(path, columns={"tokens": "length"})
 
 
 def test_unreadable_parquet(tmp_path):

@@ -8,6 +8,7 @@ import typer
 
 from sjf_training.cli_options import (
     BadShareOption,
+    ColumnOption,
     DataOption,
     Display,
     DomainOption,
@@ -59,6 +60,7 @@ def train(
             "milliseconds a prompt. student: small and fast, learns from an encoder."
         ),
     ] = Kind.LINEAR,
+    column: ColumnOption = None,
     source: SourceOption = None,
     model_name: ModelNameOption = None,
     domain: DomainOption = None,
@@ -113,7 +115,8 @@ def train(
 
     console = Console()
     with refusals("train"):
-        dataset = read(data, source, model_name, domain, max_bad_share)
+        tokenizer = load_tokenizer(model)
+        dataset = read(data, tokenizer, column, source, model_name, domain, max_bad_share)
         models = sorted({row.model for row in dataset.rows})
         if len(models) > 1:
             console.print(
@@ -135,7 +138,7 @@ def train(
             unlabelled=tuple(unlabelled or ()),
         )
         with Display.shown(console) as step:
-            predictor = train_kind(dataset, load_tokenizer(model), out, options, step)
+            predictor = train_kind(dataset, tokenizer, out, options, step)
     manifest = predictor.manifest
     console.print(
         f"Wrote {kind} predictor to {out}: {manifest.n_train:,} training rows; "

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from sjf_training.data import Dataset
+    from sjf_training.prompt_ids import ChatTokenizer
 
 EXIT_USAGE = 2
 
@@ -27,7 +28,21 @@ class SplitName(StrEnum):
 
 
 DataOption = Annotated[
-    Path, typer.Option(help="JSONL (.jsonl, .jsonl.gz) or Parquet with prompts and lengths.")
+    Path,
+    typer.Option(
+        help="Prompts and lengths: JSON lines (.jsonl, .jsonl.gz), a JSON list, Parquet, a folder "
+        "of these, or a data set on the Hugging Face hub, OWNER/NAME or OWNER/NAME@SPLIT. "
+        "ShareGPT, LMSYS and alpaca rows are known; answers without a length are counted with the "
+        "tokenizer of --model."
+    ),
+]
+ColumnOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column",
+        help="Where a column has another name: OURS=THEIRS, as in output_tokens=completion_len. "
+        "Repeatable.",
+    ),
 ]
 SourceOption = Annotated[
     list[str] | None, typer.Option(help="Only rows of this source; may be given several times.")
@@ -44,13 +59,22 @@ BadShareOption = Annotated[
 
 def read(
     data: Path,
+    tokenizer: "ChatTokenizer",
+    column: list[str] | None,
     source: list[str] | None,
     model_name: list[str] | None,
     domain: list[str] | None,
     max_bad_share: float,
 ) -> "Dataset":
     """Read and filter rows, and say which were left out. Raises DataError."""
-    from sjf_training.data import read_dataset
+    from sjf_training.data import DataError, read_dataset
+
+    columns = {}
+    for pair in column or ():
+        ours, separator, theirs = pair.partition("=")
+        if not separator:
+            raise DataError(f"--column takes OURS=THEIRS, not {pair!r}")
+        columns[ours] = theirs
 
     dataset = read_dataset(
         data,
@@ -58,6 +82,9 @@ def read(
         models=model_name or (),
         domains=domain or (),
         max_bad_share=max_bad_share,
+        columns=columns,
+        # The end-of-sequence token is an output token too.
+        count_tokens=lambda text: len(tokenizer.encode(text, add_special_tokens=False)) + 1,
     )
     if dataset.bad_lines:
         typer.echo(f"{data}: left out {dataset.faults()}", err=True)

@@ -9,6 +9,7 @@ import typer
 
 from sjf_training.cli_options import (
     BadShareOption,
+    ColumnOption,
     DataOption,
     Display,
     DomainOption,
@@ -35,6 +36,7 @@ def evaluate(
             "prompts, score that part, and report all of them. For small data; 0 is off."
         ),
     ] = 0,
+    column: ColumnOption = None,
     source: SourceOption = None,
     model_name: ModelNameOption = None,
     domain: DomainOption = None,
@@ -71,7 +73,7 @@ def evaluate(
             raise DataError(f"{artifact} does not say which tokenizer to use: give --model DIR")
         tokenizer = load_tokenizer(folder)
         artifacts.check_tokenizer(manifest, artifacts.fingerprint(tokenizer))
-        dataset = read(data, source, model_name, domain, max_bad_share)
+        dataset = read(data, tokenizer, column, source, model_name, domain, max_bad_share)
         with Display.shown(console) as step:
             if folds:
                 scored = score_folds(manifest, dataset, tokenizer, folds, seed, str(folder), step)

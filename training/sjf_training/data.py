@@ -1,13 +1,16 @@
 """Read rows of prompts and answer lengths, count what is wrong with them, and split them."""
 
-import gzip
 import hashlib
 import json
-import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+
+from sjf_training.raw import BadRowError, DataError, Place, raw_rows
+from sjf_training.shapes import COLUMNS, CountTokens, to_our_columns
+
+__all__ = ["BadRowError", "DataError", "Dataset", "Row", "parse_row", "read_dataset"]
 
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
@@ -15,14 +18,6 @@ Messages = tuple[tuple[str, str], ...]
 
 MAX_TOKENS_IN_ROW = 10_000_000  # a longer "length" is a mistake, not an answer
 _SHOWN_LINES = 5
-
-
-class DataError(ValueError):
-    """A data file or what is beside it cannot be used; the message says why and what to do."""
-
-
-class _BadRowError(ValueError):
-    """One row cannot be used; the message is the kind of fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +60,7 @@ class Dataset:
     """Usable rows, and the line numbers of the unusable ones by kind of fault."""
 
     rows: list[Row]
-    bad_lines: dict[str, list[int]] = field(default_factory=dict)
+    bad_lines: dict[str, list[Place]] = field(default_factory=dict)
 
     @property
     def digest(self) -> str:
@@ -97,22 +92,33 @@ def read_dataset(
     models: Sequence[str] = (),
     domains: Sequence[str] = (),
     max_bad_share: float = 0.05,
+    columns: Mapping[str, str] | None = None,
+    count_tokens: CountTokens | None = None,
 ) -> Dataset:
-    """Read JSONL (.jsonl, .jsonl.gz) or Parquet rows, keeping those that pass every filter.
+    """Read rows from wherever ``raw_rows`` finds some, keeping those that pass every filter.
 
     Columns: prompt or messages, output_tokens; optional sampled_output_tokens, max_tokens,
-    finish_reason, temperature, model, source, domain, pattern; others are ignored.
+    finish_reason, temperature, model, source, domain, pattern; others are ignored. For
+    ``columns``, ``count_tokens`` and other shapes of rows see ``to_our_columns``.
     An empty filter keeps everything. Raises DataError for an unreadable file, when more than
     ``max_bad_share`` of the rows are unusable, or when no row is left.
     """
+    unknown = set(columns or ()) - set(COLUMNS)
+    if unknown:
+        raise DataError(
+            f"no such column as {', '.join(sorted(unknown))}: --column takes OURS=THEIRS, ours "
+            f"one of {', '.join(COLUMNS)}"
+        )
     rows: list[Row] = []
-    bad: dict[str, list[int]] = {}
+    bad: dict[str, list[Place]] = {}
     total = 0
     for number, raw in raw_rows(path):
         total += 1
         try:
+            if isinstance(raw, dict):
+                raw = to_our_columns(raw, columns or {}, count_tokens)
             rows.append(parse_row(raw))
-        except _BadRowError as error:
+        except BadRowError as error:
             bad.setdefault(str(error), []).append(number)
     found = Dataset(rows, bad)
     if total - len(rows) > max_bad_share * total:
@@ -132,14 +138,7 @@ def read_dataset(
     return Dataset(kept, bad)
 
 
-def raw_rows(path: Path) -> Iterator[tuple[int, object]]:
-    """Yield (line or row number, parsed content). Raises DataError for an unreadable file."""
-    if not path.is_file():
-        raise DataError(f"no data file at {path}")
-    yield from _parquet(path) if path.suffix == ".parquet" else _jsonl(path)
-
-
-def read_unlabelled(path: Path) -> list[Row]:
+def read_unlabelled(path: Path, columns: Mapping[str, str] | None = None) -> list[Row]:
     """Read the training side's prompts of a file, each once, whatever is known of their lengths.
 
     The others stay out, as they would with labels: a file of prompts may hold those that a
@@ -150,8 +149,9 @@ def read_unlabelled(path: Path) -> list[Row]:
         if not isinstance(raw, dict):
             continue
         try:
-            row = parse_row({**raw, "output_tokens": 0, "sampled_output_tokens": None})
-        except _BadRowError:
+            own = to_our_columns(raw, columns or {}, None)
+            row = parse_row({**own, "output_tokens": 0, "sampled_output_tokens": None})
+        except BadRowError:
             continue
         if row.split == "train":
             rows.setdefault(row.prompt.strip(), row)
@@ -174,46 +174,12 @@ def _choices(rows: Iterable[Row]) -> str:
     )
 
 
-def _jsonl(path: Path) -> Iterator[tuple[int, object]]:
-    """Yield (line number, parsed line or the error that it gave)."""
-    number = 0
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
-            for number, line in enumerate(lines, start=1):
-                if line.strip():
-                    yield number, _decode(line)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(
-            f"{path} is damaged or cut short after line {number} ({error}): fetch it again"
-        ) from error
-
-
-def _decode(line: bytes) -> object:
-    try:
-        return json.loads(line.decode("utf-8"))
-    except UnicodeDecodeError:
-        return _BadRowError("not UTF-8")
-    except ValueError:
-        return _BadRowError("not JSON")
-
-
-def _parquet(path: Path) -> Iterator[tuple[int, object]]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        table = pq.read_table(path)
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path} is not a readable Parquet file: {error}") from error
-    yield from enumerate(table.to_pylist(), start=1)
-
-
 def parse_row(raw: object) -> Row:
     """Turn one object into a Row. Raises a ValueError whose message is the kind of fault."""
-    if isinstance(raw, _BadRowError):
+    if isinstance(raw, BadRowError):
         raise raw
     if not isinstance(raw, dict):
-        raise _BadRowError("not an object")
+        raise BadRowError("not an object")
     messages = _messages(raw)
     prompt = raw.get("prompt")
     if not isinstance(prompt, str):
@@ -221,7 +187,7 @@ def parse_row(raw: object) -> Row:
     output_tokens = _tokens(raw.get("output_tokens"), "output_tokens")
     samples = raw.get("sampled_output_tokens")
     if samples is not None and not isinstance(samples, list):
-        raise _BadRowError("sampled_output_tokens is not a list")
+        raise BadRowError("sampled_output_tokens is not a list")
     lengths = tuple(_tokens(s, "sampled_output_tokens") for s in samples or ())
     cap = raw.get("max_tokens")
     temperature = raw.get("temperature")
@@ -246,31 +212,31 @@ def _messages(raw: dict[str, Any]) -> Messages:
         try:
             messages = json.loads(messages)
         except ValueError:
-            raise _BadRowError("messages is not JSON") from None
+            raise BadRowError("messages is not JSON") from None
     if messages is None or messages == []:
         prompt = raw.get("prompt")
         if not isinstance(prompt, str) or not prompt.strip():
-            raise _BadRowError("no prompt")
+            raise BadRowError("no prompt")
         return (("user", prompt),)
     if not isinstance(messages, list):
-        raise _BadRowError("messages is not a list")
+        raise BadRowError("messages is not a list")
     pairs = []
     for message in messages:
         fields = message if isinstance(message, dict) else {}
         role, content = fields.get("role"), fields.get("content")
         if not isinstance(role, str) or not isinstance(content, str):
-            raise _BadRowError("a message without text role and content")
+            raise BadRowError("a message without text role and content")
         pairs.append((role, content))
     return tuple(pairs)
 
 
 def _tokens(value: object, name: str) -> int:
     if value is None:
-        raise _BadRowError(f"no {name}")
+        raise BadRowError(f"no {name}")
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
-        raise _BadRowError(f"{name} is not a whole number")
+        raise BadRowError(f"{name} is not a whole number")
     if value < 0:
-        raise _BadRowError(f"{name} is negative")
+        raise BadRowError(f"{name} is negative")
     if value > MAX_TOKENS_IN_ROW:
-        raise _BadRowError(f"{name} is above {MAX_TOKENS_IN_ROW}")
+        raise BadRowError(f"{name} is above {MAX_TOKENS_IN_ROW}")
     return int(value)

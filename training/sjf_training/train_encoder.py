@@ -58,6 +58,8 @@ def train_encoder(
     Raises DataError: too few rows, no such backbone, no such device.
     """
     options = options or EncoderOptions()
+    from sjf_predictor.encoder_network import for_serving
+
     recipe = options.recipe
     source = backbone_source(options.backbone)
     device, precision = devices(options.device, options.precision)
@@ -90,8 +92,9 @@ def train_encoder(
     best = max(history, key=lambda entry: entry["validation_tau"])
     step(f"best validation tau {best['validation_tau']:.4f} at step {best['step']:.0f}")
     step("scoring held-out prompts for calibration")
+    serving = for_serving(network)
     scored: dict[Split, Floats] = {
-        k: score_prompts(network, text, v).astype(np.float64)
+        k: score_prompts(serving, text, v).astype(np.float64)
         for k, v in prepared.prompts.items()
         if k != "train"
     }

@@ -3,19 +3,20 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sjf_predictor import artifact
+from sjf_predictor.base import PromptFeatures
 from sjf_predictor.calibration import fit
-from sjf_predictor.encoder import EncoderPredictor, score_prompts
+from sjf_predictor.encoder import EncoderPredictor
 from sjf_predictor.features import extract
 from sjf_predictor.linear import LinearPredictor
 from sjf_predictor.manifest import fingerprint
 from sjf_predictor.student import KIND, StudentNetwork, StudentPredictor, own_tokens
 from sjf_training.data import DataError, Dataset, Row, Split, read_unlabelled
+from sjf_training.encoder_loop import Run, score_ids
 from sjf_training.pairs import log_lengths
 from sjf_training.prepare import (
     Floats,
@@ -37,6 +38,7 @@ SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 TEACHER_SHARE = 0.6
 """In the ridge's label of a prompt with known answers; the rest is those answers."""
 _VECTOR_BATCH = 512
+_ASKED_TOGETHER = 256
 _TOKEN_PIECES = 16  # a served token longer than this many word pieces is cut
 
 
@@ -47,6 +49,7 @@ class StudentOptions:
     teacher: Path
     unlabelled: tuple[Path, ...] = ()
     device: str = "auto"
+    precision: str = "auto"
     tick: Callable[[int, int, float], None] = field(default=lambda *_: None)
 
 
@@ -67,8 +70,9 @@ def train_student(
     from sjf_training.student_network import fit_student, new_parameters, to_numpy
     from sjf_training.train_encoder import devices
 
-    device, _ = devices(options.device, "fp32")
+    device, precision = devices(options.device, options.precision)
     teacher = _teacher(options.teacher, tokenizer)
+    teacher.network.to(device)
     prepared = prepare(dataset, tokenizer, step)
     rows, train = prepared.rows, prepared.rows["train"]
     extra = _unlabelled(options.unlabelled, prepared)
@@ -77,11 +81,11 @@ def train_student(
         row_features(row, tokens) for row, tokens in zip(extra, ids, strict=True)
     ]
     step(f"asking the teacher about {len(prompts):,} prompts")
-    asked = _ask(teacher, prompts, options.tick)
+    asked = _ask(teacher, prompts, Run("", seed, device, precision, tick=options.tick))
     wanted = (asked - asked.mean()) / max(float(asked.std()), 1e-6)
     logs = log_lengths([row.lengths for row in train])
     step(f"making vectors of the {teacher.text.served_size:,} tokens")
-    vectors = token_vectors(teacher, options.tick)
+    vectors = token_vectors(teacher, device, options.tick)
     step(f"training the network on {len(prompts):,} prompts on {device}")
     parameters = new_parameters(vectors, seed)
     fit_student(
@@ -145,19 +149,24 @@ def _unlabelled(files: tuple[Path, ...], prepared: Prepared) -> list[Row]:
 
 
 def _ask(
-    teacher: EncoderPredictor, prompts: list[Any], tick: Callable[[int, int, float], None]
+    teacher: EncoderPredictor,
+    prompts: list[PromptFeatures],
+    run: Run,
 ) -> Floats:
+    """Return the teacher's scores, in batches: to learn from, the last bits do not matter."""
     scores = np.zeros(len(prompts))
-    chunk = 200
-    for begin in range(0, len(prompts), chunk):
-        part = prompts[begin : begin + chunk]
-        scores[begin : begin + len(part)] = score_prompts(teacher.network, teacher.text, part)
-        tick(begin + len(part), len(prompts), float("nan"))
+    for begin in range(0, len(prompts), _ASKED_TOGETHER):
+        part = [teacher.text.ids(prompt) for prompt in prompts[begin : begin + _ASKED_TOGETHER]]
+        scores[begin : begin + len(part)] = score_ids(teacher.network, part, run)
+        run.tick(begin + len(part), len(prompts), float("nan"))
     return scores
 
 
 def token_vectors(
-    teacher: EncoderPredictor, tick: Callable[[int, int, float], None], width: int = VECTOR_WIDTH
+    teacher: EncoderPredictor,
+    device: str,
+    tick: Callable[[int, int, float], None],
+    width: int = VECTOR_WIDTH,
 ) -> npt.NDArray[np.float32]:
     """Return what the teacher makes of each served token alone, [tokens, width], unit variance.
 
@@ -174,7 +183,9 @@ def token_vectors(
     with torch.inference_mode():
         for begin in range(0, count, _VECTOR_BATCH):
             places = order[begin : begin + _VECTOR_BATCH]
-            found[places] = pooled(teacher.network, *pad([ids[place] for place in places])).numpy()
+            inputs, mask = pad([ids[place] for place in places])
+            made = pooled(teacher.network, inputs.to(device), mask.to(device))
+            found[places] = made.cpu().numpy()
             tick(min(begin + _VECTOR_BATCH, count), count, float("nan"))
     found -= found.mean(axis=0)
     _, axes = np.linalg.eigh(found.T @ found)
@@ -186,7 +197,7 @@ def token_vectors(
 
 
 def _linear(
-    prepared: Prepared, prompts: list[Any], wanted: Floats, logs: Floats, seed: int
+    prepared: Prepared, prompts: list[PromptFeatures], wanted: Floats, logs: Floats, seed: int
 ) -> LinearPredictor:
     """Fit the ridge to the teacher's scores, mixed with the answers where there are any."""
     feats = [extract(prompt, prepared.frame) for prompt in prompts]

@@ -71,7 +71,9 @@ def train_kind(
                 "a student needs an encoder to learn from: train one with --kind encoder, "
                 "then give its folder as --teacher"
             )
-        student = StudentOptions(options.teacher, options.unlabelled, options.device, step.tick)
+        student = StudentOptions(
+            options.teacher, options.unlabelled, options.device, options.precision, step.tick
+        )
         return train_student(
             dataset, tokenizer, out, options=student, seed=seed, model_dir=model_dir, step=step
         )
