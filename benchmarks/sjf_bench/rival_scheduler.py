@@ -103,7 +103,7 @@ class RuleQueue:
             self._sorted = sorted(entry for entry, _ in self._held.values())
 
 
-class RuleMixin(_Base):
+class RuleMixin(_Base):  # type: ignore[misc]  # vLLM is opaque to mypy
     """A rule on top of any vLLM scheduler class. ``clock`` is the simulator's."""
 
     make_rule: Callable[[], Rule]

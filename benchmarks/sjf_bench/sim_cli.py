@@ -75,6 +75,13 @@ def simulate(
     ] = "llama3-8b-h100",
     max_num_seqs: Annotated[int | None, typer.Option(min=1, help="Slots.")] = None,
     num_gpu_blocks: Annotated[int | None, typer.Option(min=2, help="KV blocks.")] = None,
+    short_kv: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Shrink the KV cache until stock FCFS preempts so often; compare there.",
+        ),
+    ] = None,
     sjf: Annotated[str, typer.Option(help="Our configuration as JSON, for rule sjf.")] = "{}",
     out: Annotated[
         Path | None, typer.Option(help="Append one JSON object a policy to this file.")
@@ -125,7 +132,7 @@ def simulate(
     except ValidationError as error:
         _stop("; ".join(each["msg"] for each in error.errors(include_url=False)))
     try:
-        figures = _simulate(policies, workload, load, seed, shape, preset, console)
+        figures = _simulate(policies, workload, load, seed, shape, preset, short_kv, console)
     except (WorkloadError, DataError) as error:
         _stop(str(error))
     table = Table(title=f"{requests} requests, {arrivals}, {lengths} lengths, load {load}")
@@ -147,12 +154,15 @@ def _simulate(
     seed: int,
     shape: "EngineShape",
     preset: str,
+    short_kv: int | None,
     console: Console,
 ) -> list[dict[str, Any]]:
     from rich.progress import Progress
 
     from sjf_bench.quiet import quiet_vllm
+    from sjf_bench.short_kv import short_kv_shape
     from sjf_bench.sim_run import run_cell, saturation_requests_per_s
+    from sjf_bench.sim_workload import build
     from sjf_bench.step_time import PRESETS
 
     quiet_vllm()
@@ -161,6 +171,13 @@ def _simulate(
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("measuring the engine's capacity", total=len(policies) + 1)
         capacity = saturation_requests_per_s(workload, shape, step_time)
+        if short_kv is not None:
+            progress.update(task, description="sizing the KV cache")
+            requests = build(workload, seed, shape.max_model_len, load * capacity)
+            shape, preempted = short_kv_shape(requests, shape, step_time, preemptions=short_kv)
+            console.print(
+                f"with {shape.num_gpu_blocks} KV blocks stock FCFS preempts {preempted} times"
+            )
         for policy in policies:
             progress.update(task, advance=1, description=f"simulating {policy.name}")
             result = run_cell(

@@ -3,8 +3,8 @@
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
@@ -32,7 +32,8 @@ RESULTS, JOURNAL, CAPACITY, TIMING, MATRIX = (
     "timing.jsonl",
     "matrix.json",
 )
-Work = TypeVar("Work")
+Name = TypeVar("Name")
+Result = TypeVar("Result")
 
 
 def compare(matrix: Matrix, out: Path, processes: int, console: Console) -> Path:
@@ -91,12 +92,10 @@ def _run(
         task = progress.add_task("cells", total=len(missing))
         journal, timing = out / JOURNAL, out / TIMING
         with _appending(journal) as lines, _appending(timing) as timings:
-            jobs: dict[Future[tuple[str, float]], Cell] = {
-                pool.submit(_simulate, cell, shape, step_time, capacity[cell.workload.name]): cell
-                for cell in missing
-            }
-            for job, cell in _finishing(jobs):
-                line, seconds = job.result()
+            todo = [
+                (cell, (cell, shape, step_time, capacity[cell.workload.name])) for cell in missing
+            ]
+            for cell, (line, seconds) in _outcomes(pool, _simulate, todo):
                 done[cell.digest] = line
                 _append(lines, line)
                 _append(timings, json.dumps({"cell": cell.digest, "wall_s": round(seconds, 2)}))
@@ -107,7 +106,7 @@ def _capacity(
     matrix: Matrix,
     missing: Sequence[Cell],
     out: Path,
-    pool: ProcessPoolExecutor,
+    pool: ProcessPoolExecutor | None,
     progress: Progress,
 ) -> dict[str, float]:
     """Return requests/s by workload, measured once an engine and workload and then kept."""
@@ -117,12 +116,9 @@ def _capacity(
     keys = {name: matrix.engine_digest(workload) for name, workload in needed.items()}
     todo = [name for name in needed if keys[name] not in known]
     task = progress.add_task("the engine's capacity", total=len(todo), visible=bool(todo))
-    jobs = {
-        pool.submit(saturation_requests_per_s, needed[name], matrix.shape, matrix.step_time): name
-        for name in todo
-    }
-    for job, name in _finishing(jobs):
-        known[keys[name]] = job.result()
+    work = [(name, (needed[name], matrix.shape, matrix.step_time)) for name in todo]
+    for name, rate in _outcomes(pool, saturation_requests_per_s, work):
+        known[keys[name]] = rate
         write_whole(path, json.dumps(known, indent=1, sort_keys=True) + "\n")
         progress.update(task, advance=1)
     return {name: known[key] for name, key in keys.items()}
@@ -147,20 +143,27 @@ def _simulate(
     return line, time.perf_counter() - started
 
 
-def _finishing(
-    jobs: dict["Future[Any]", Work],
-) -> Iterator[tuple["Future[Any]", Work]]:
-    """Yield jobs as they finish; on any way out cancel those that have not begun."""
-    try:
-        for job in as_completed(jobs):
-            yield job, jobs[job]
-    finally:
-        for job in jobs:
-            job.cancel()
+def _outcomes(
+    pool: ProcessPoolExecutor | None,
+    function: Callable[..., Result],
+    todo: Sequence[tuple[Name, tuple[Any, ...]]],
+) -> Iterator[tuple[Name, Result]]:
+    """Yield (name, what ``function`` gave) as it is done: over the pool, or here without one."""
+    if pool is None:
+        for name, arguments in todo:
+            yield name, function(*arguments)
+        return
+    jobs = {pool.submit(function, *arguments): name for name, arguments in todo}
+    for job in as_completed(jobs):
+        yield jobs[job], job.result()
 
 
 @contextmanager
-def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
+def _pool(processes: int) -> Iterator[ProcessPoolExecutor | None]:
+    """Give a pool, or None for one process; on any way out work not yet begun is dropped."""
+    if processes == 1:
+        yield None
+        return
     # Spawned, not forked: vLLM and torch start threads that a fork would not carry over.
     pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=quiet_vllm)
     try:

@@ -81,7 +81,7 @@ class Watch:
                 del self._marks[request_id]
 
     def _blocks(self, request: Any) -> int:  # noqa: ANN401
-        return -(-request.num_tokens // self._shape.block_size)
+        return -(-int(request.num_tokens) // self._shape.block_size)
 
     def _something_fits_the_pool(self) -> bool:
         usable = self._shape.num_gpu_blocks - 1  # one is vLLM's null block

@@ -106,7 +106,7 @@ def prepare(
             sjf["predictor"] = detail  # ours scores prompts itself, inside add_request
         told = requests if kind in (PREDICTOR, NOTHING) else _hinted(policy, requests, seed)
         return Arm(shape, OUR_SCHEDULER, sjf, told)
-    scores = None if kind == NOTHING else _scores(policy, requests, seed)
+    scores = _scores(policy, requests, seed)
     if policy.rule == STOCK_PRIORITY:
         order = np.argsort(np.argsort(scores, kind="stable"), kind="stable")
         told = [
@@ -114,7 +114,7 @@ def prepare(
         ]
         return Arm(replace(shape, scheduling_policy="priority"), None, None, told)
     cls = scheduler_class(RULES[policy.rule], async_scheduling=shape.async_scheduling)
-    if scores is None:
+    if kind == NOTHING:
         return Arm(shape, cls, None, requests)
     told = [
         replace(each, xargs={SCORE_KEY: float(score)})
@@ -133,12 +133,15 @@ def _hinted(
     ]
 
 
-def _scores(policy: PolicySpec, requests: Sequence[SimulatedRequest], seed: int) -> Sequence[float]:
+def _scores(policy: PolicySpec, requests: Sequence[SimulatedRequest], seed: int) -> list[float]:
     from sjf_predictor import controls
 
     kind, _, detail = policy.lengths.partition(":")
+    if kind == NOTHING:
+        return [0.0] * len(requests)
     if kind == PREDICTOR:
-        return _predictor(detail).score([_features(each) for each in requests]).tolist()
+        features = [_features(each) for each in requests]
+        return [float(score) for score in _predictor(detail).score(features)]
     lengths = [float(min(each.output_tokens, each.max_tokens)) for each in requests]
     if kind == TRUE:
         return lengths

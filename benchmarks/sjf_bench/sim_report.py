@@ -127,7 +127,8 @@ def gain_share(results: Results, workload: str, rho: float, policy: str) -> Inte
     if not results.cell(workload, rho, matrix.oracle):
         return None
     names = (matrix.baseline, policy, matrix.oracle)
-    return stats.gain_share(*results.pair(workload, rho, names, MEAN), RESAMPLING_SEED)
+    base, ours, perfect = results.pair(workload, rho, names, MEAN)
+    return stats.gain_share(base, ours, perfect, RESAMPLING_SEED)
 
 
 def _median(rows: Sequence[Mapping[str, Any]], figure: str, scale: float, digits: int) -> str:

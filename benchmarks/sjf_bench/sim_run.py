@@ -45,9 +45,8 @@ def run_cell(
     capacity_requests_per_s: float,
 ) -> Result:
     """Simulate one cell. rho: offered requests/s over what the engine can take."""
-    drawn = sim_workload.items(workload, seed, shape.max_model_len)
-    times = sim_workload.arrival_times(workload, seed)
-    requests = sim_workload.requests(workload, drawn, times, rho * capacity_requests_per_s)
+    rate_per_s = rho * capacity_requests_per_s
+    requests = sim_workload.build(workload, seed, shape.max_model_len, rate_per_s)
     arm = prepare(policy, shape, requests, seed)
     simulation = Simulation(
         arm.shape, scheduler_cls=arm.scheduler_cls, sjf=arm.sjf, step_time=step_time

@@ -147,11 +147,12 @@ def arrival_times(spec: WorkloadSpec, seed: int) -> Times:
     return np.asarray(times * (count - 1) / max(float(times[-1]), 1e-9), dtype=np.float64)
 
 
-def requests(
-    spec: WorkloadSpec, drawn: Sequence[Item], times: Times, rate_per_s: float
+def build(
+    spec: WorkloadSpec, seed: int, max_model_len: int, rate_per_s: float
 ) -> list[SimulatedRequest]:
-    """Pair items with arrivals at ``rate_per_s`` requests a second."""
+    """Return the workload's requests, by arrival, at ``rate_per_s`` requests a second."""
     scale = 1.0 if spec.arrivals == "burst" else 1.0 / rate_per_s
+    pairs = zip(items(spec, seed, max_model_len), arrival_times(spec, seed), strict=True)
     return [
         SimulatedRequest(
             request_id=f"r{index:06d}",
@@ -160,7 +161,7 @@ def requests(
             output_tokens=item.output_tokens,
             max_tokens=spec.max_tokens,
         )
-        for index, (item, time_s) in enumerate(zip(drawn, times, strict=True))
+        for index, (item, time_s) in enumerate(pairs)
     ]
 
 
