@@ -82,3 +82,12 @@ def test_pars_is_as_published():
     assert recipe_named("pars", epochs=4).epochs == 4
     with pytest.raises(DataError, match="default or pars"):
         recipe_named("other")
+
+
+def test_few_prompts_get_more_epochs():
+    assert DEFAULT.for_rows(11_000).epochs == DEFAULT.epochs
+    assert DEFAULT.for_rows(1000).epochs == DEFAULT.max_epochs
+    assert DEFAULT.for_rows(3000).epochs == 5
+    assert DEFAULT.for_rows(0).epochs == DEFAULT.max_epochs
+    assert recipe_named("default", epochs=4).for_rows(100).epochs == 4
+    assert PARS.for_rows(100).epochs == 3

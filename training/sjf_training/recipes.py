@@ -20,6 +20,7 @@ class Recipe:
     head_rate: learning rate of the head, in multiples of the top layer's.
     warmup_share: of all steps; then the rate falls linearly to zero.
     window_tokens, both_ends: see ``EncoderText``.
+    min_steps, max_epochs: see ``for_rows``.
     """
 
     name: str
@@ -37,6 +38,14 @@ class Recipe:
     window_tokens: int = 128
     both_ends: bool = True
     evaluations_an_epoch: int = 2
+    min_steps: int = 0
+    max_epochs: int = 12
+
+    def for_rows(self, count: int) -> "Recipe":
+        """Return the recipe for ``count`` training prompts: on few of them, more epochs."""
+        steps_an_epoch = max(-(-count // self.batch), 1)
+        wanted = min(-(-self.min_steps // steps_an_epoch), self.max_epochs)
+        return replace(self, epochs=max(self.epochs, wanted))
 
 
 PARS = Recipe(
@@ -61,6 +70,7 @@ DEFAULT = Recipe(
     head_rate=5.0,
     regression_weight=0.5,
     window_tokens=256,
+    min_steps=200,
 )
 
 RECIPES = {recipe.name: recipe for recipe in (DEFAULT, PARS)}
@@ -71,4 +81,4 @@ def recipe_named(name: str, epochs: int | None = None) -> Recipe:
     if name not in RECIPES:
         raise DataError(f"no recipe {name!r}: --recipe takes {' or '.join(sorted(RECIPES))}")
     recipe = RECIPES[name]
-    return recipe if epochs is None else replace(recipe, epochs=epochs)
+    return recipe if epochs is None else replace(recipe, epochs=epochs, min_steps=0)

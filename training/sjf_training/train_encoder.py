@@ -64,6 +64,7 @@ def train_encoder(
     source = backbone_source(options.backbone)
     device, precision = devices(options.device, options.precision)
     prepared = prepare(dataset, tokenizer, step)
+    recipe = recipe.for_rows(len(prepared.rows["train"]))
     step(f"loading the backbone {source}")
     network, backbone_json, longest = load_backbone(source)
     text = EncoderText(
@@ -149,9 +150,11 @@ def load_backbone(source: str) -> tuple[Any, str, int]:
     Only safetensors weights are read. Raises DataError.
     """
     from transformers import AutoModel, AutoTokenizer
+    from transformers.utils import logging
 
     from sjf_predictor.encoder_network import with_head
 
+    logging.disable_progress_bar()  # we show our own
     try:
         backbone = AutoModel.from_pretrained(source, use_safetensors=True, trust_remote_code=False)
         tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
