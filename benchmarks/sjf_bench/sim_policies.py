@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +9,9 @@ from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
 from sjf_bench.rival_scheduler import SCORE_KEY, scheduler_class
 from sjf_bench.rivals import RULES
+from sjf_bench.sim_predictor import InLinePredictor, load_in_line
 from sjf_bench.sim_types import EngineShape, SimulatedRequest
-from sjf_predictor.base import LengthPredictor, PromptFeatures
+from sjf_predictor.base import PromptFeatures
 
 STOCK_FCFS, STOCK_PRIORITY, OURS = "fcfs", "priority", "sjf"
 OUR_SCHEDULER = "vllm_sjf.SJFScheduler"
@@ -85,12 +84,16 @@ class PolicySpec(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """A policy ready to run: arguments of `Simulation`, and the requests with what it is told."""
+    """A policy ready to run: arguments of `Simulation`, and the requests with what it is told.
+
+    predictor: answers for ours, in place of the artifact's own, which may need a thread.
+    """
 
     shape: EngineShape
     scheduler_cls: str | type | None
     sjf: Mapping[str, Any] | None
     requests: Sequence[SimulatedRequest]
+    predictor: InLinePredictor | None = None
 
 
 def prepare(
@@ -102,9 +105,10 @@ def prepare(
     kind, _, detail = policy.lengths.partition(":")
     if policy.rule == OURS:
         sjf = dict(policy.sjf)
-        if kind == PREDICTOR:
-            sjf["predictor"] = detail  # ours scores prompts itself, inside add_request
-        told = requests if kind in (PREDICTOR, NOTHING) else _hinted(policy, requests, seed)
+        if kind == PREDICTOR:  # ours scores prompts itself, inside add_request
+            sjf["predictor"] = detail
+            return Arm(shape, OUR_SCHEDULER, sjf, requests, load_in_line(detail))
+        told = requests if kind == NOTHING else _hinted(policy, requests, seed)
         return Arm(shape, OUR_SCHEDULER, sjf, told)
     scores = _scores(policy, requests, seed)
     if policy.rule == STOCK_PRIORITY:
@@ -141,7 +145,7 @@ def _scores(policy: PolicySpec, requests: Sequence[SimulatedRequest], seed: int)
         return [0.0] * len(requests)
     if kind == PREDICTOR:
         features = [_features(each) for each in requests]
-        return [float(score) for score in _predictor(detail).score(features)]
+        return [float(score) for score in load_in_line(detail).score(features)]
     lengths = [float(min(each.output_tokens, each.max_tokens)) for each in requests]
     if kind == TRUE:
         return lengths
@@ -157,10 +161,3 @@ def _scores(policy: PolicySpec, requests: Sequence[SimulatedRequest], seed: int)
 
 def _features(request: SimulatedRequest) -> PromptFeatures:
     return PromptFeatures(list(request.prompt_token_ids), max_tokens=request.max_tokens)
-
-
-@lru_cache(maxsize=4)
-def _predictor(folder: str) -> LengthPredictor:
-    from sjf_predictor import artifact
-
-    return artifact.load(Path(folder))[1]

@@ -9,6 +9,7 @@ import numpy as np
 
 from sjf_bench import saturation, sim_workload
 from sjf_bench.sim_policies import PolicySpec, prepare
+from sjf_bench.sim_predictor import InLinePredictor
 from sjf_bench.sim_types import Counters, EngineShape, Outcome, StepTime
 from sjf_bench.sim_workload import WorkloadSpec
 from sjf_bench.simulator import Simulation
@@ -51,9 +52,18 @@ def run_cell(
     simulation = Simulation(
         arm.shape, scheduler_cls=arm.scheduler_cls, sjf=arm.sjf, step_time=step_time
     )
+    if arm.predictor is not None:
+        _answer_in_line(simulation, arm.predictor)
     outcomes = simulation.run(arm.requests)
     identity = {"policy": policy.name, "workload": workload.name, "rho": rho, "seed": seed}
     return Result(outcomes, {**identity, **figures(outcomes, simulation.counters)})
+
+
+def _answer_in_line(simulation: Simulation, predictor: InLinePredictor) -> None:
+    from vllm_sjf.prediction import PredictionService
+
+    simulation.scheduler.prediction.close()
+    simulation.scheduler.prediction = PredictionService(predictor)
 
 
 def figures(outcomes: Sequence[Outcome], counters: Counters) -> dict[str, Any]:
