@@ -46,6 +46,7 @@ def plots(results: Results) -> Iterator[tuple[str, bytes]]:
 
 def _figure(title: str, names: Sequence[str], draw: Callable[[Any, str], None]) -> bytes:
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     columns = min(len(names), 3)
     rows = -(-len(names) // columns)
@@ -56,6 +57,11 @@ def _figure(title: str, names: Sequence[str], draw: Callable[[Any, str], None]) 
         draw(axis, name)
         axis.set_title(name)
         axis.grid(visible=True, which="both", alpha=0.25)
+        for scale in (axis.xaxis, axis.yaxis):
+            if scale.get_scale() == "log":
+                scale.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+                scale.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+                scale.set_minor_formatter(NullFormatter())
     for axis in list(axes.flat)[len(names) :]:
         axis.remove()
     handles, labels = axes[0][0].get_legend_handles_labels()
