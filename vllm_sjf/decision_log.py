@@ -59,7 +59,7 @@ class DecisionLog:
                     file.close()
                     file = None
                     self._path.replace(self._path.with_suffix(self._path.suffix + ".1"))
-            except OSError as error:
+            except (OSError, TypeError, ValueError) as error:
                 self.counts["failed"] += 1
                 file = None
                 if self.counts["failed"] == 1:

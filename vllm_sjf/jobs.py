@@ -102,6 +102,7 @@ class Reason(StrEnum):
     HIGHER_CLASS_WAITS = "higher_class_waits"
     MUCH_SHORTER_WAITS = "much_shorter_waits"
     KV_SHORT = "kv_short"
+    CACHE_RESET = "cache_reset"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from vllm_sjf.prediction_worker import PredictionWorker
 logger = logging.getLogger(__name__)
 
 HINT_KEY = "predicted_output_tokens"
+LONGEST_HINT_TOKENS = 10**9  # also keeps NaN, infinity and huge integers out
 
 
 class PredictionService:
@@ -26,7 +27,7 @@ class PredictionService:
 
     counts: how many predictions came from each source, and how many went wrong and why
         (``hint_invalid``, ``predictor_not_finite``, ``predictor_raised``,
-        ``predictor_backlog_full``).
+        ``predictor_backlog_full``, ``predictor_late``).
     clock: seconds, monotonic; only a slow predictor's deadline reads it.
     """
 
@@ -63,6 +64,7 @@ class PredictionService:
             return []
         answers = self._worker.take_answers(limit)
         self.counts[PredictionSource.PREDICTOR] += len(answers)
+        self.counts["predictor_late"] = self._worker.late
         return answers
 
     def close(self) -> None:
@@ -74,7 +76,7 @@ class PredictionService:
         hint = xargs.get(HINT_KEY)
         if hint is None:
             return None
-        if isinstance(hint, int | float) and math.isfinite(hint) and hint >= 0:
+        if isinstance(hint, int | float) and 0 <= hint <= LONGEST_HINT_TOKENS:
             # A response has at least its end token.
             length = LengthDistribution.point(max(float(hint), 1.0))
             return Prediction(PredictionSource.HINT, length)

@@ -22,6 +22,7 @@ class PredictionWorker:
     clock: seconds, monotonic. deadline_s: questions older than this are dropped unanswered,
         so that after a flood the answers are of use again at once.
     max_backlog: questions beyond this are refused: a predictor that hangs costs no memory.
+    late: how many questions were dropped unanswered.
     """
 
     def __init__(
@@ -39,7 +40,8 @@ class PredictionWorker:
         self._max_backlog = max_backlog
         self._max_batch = max_batch
         self._questions: queue.SimpleQueue[_Question | None] = queue.SimpleQueue()
-        self._answers: deque[tuple[str, Prediction]] = deque()
+        # Answers that nobody takes push each other out.
+        self._answers: deque[tuple[str, Prediction]] = deque(maxlen=max_backlog)
         self.late = 0
         self._thread = threading.Thread(target=self._run, name="sjf-prediction", daemon=True)
         self._thread.start()

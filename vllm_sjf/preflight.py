@@ -26,12 +26,27 @@ def load_predictor(config: SJFConfig, tokenizer_fingerprint: str | None) -> Leng
     return predictor
 
 
+def _check_decision_log(path: str | None) -> None:
+    if path is None:
+        return
+    try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        with Path(path).open("a"):
+            pass
+    except OSError as error:
+        raise ConfigError(
+            f"sjf.decision_log.path: {path} cannot be written ({error.strerror}); "
+            "name a file in a folder that the server may write to"
+        ) from error
+
+
 def check(config: SJFConfig, tokenizer_folder: Path | None) -> None:
-    """Raise ConfigError unless the configured predictor loads and fits the tokenizer.
+    """Raise ConfigError unless the predictor loads and fits the tokenizer, and logs can be kept.
 
     tokenizer_folder: of the model that will be served; None when it is not on this disk yet:
         then the engine, which sees the tokenizer in any case, checks it at start.
     """
+    _check_decision_log(config.decision_log.path)
     if not config.predicts:
         return
     load_predictor(config, None)  # first, because it is quick: no tokenizer is needed

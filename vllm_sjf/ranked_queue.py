@@ -6,6 +6,8 @@ because keys do not change while an item is held.
 """
 
 import heapq
+import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
@@ -29,11 +31,15 @@ Contra = TypeVar("Contra", bound=HasRequestId, contravariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """Where an item belongs: its class, its key within it, and when it first arrived (s)."""
+    """Where an item belongs: its class, its key within it, and when it first arrived (s).
+
+    never_fits: it is larger than all memory, and goes only when nobody else waits.
+    """
 
     traffic_class: str
     key: RankKey
     arrival_s: float
+    never_fits: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -98,6 +104,9 @@ def _sweep(heap: list[tuple[Any, int, _Entry[Item]]]) -> None:
     heapq.heapify(heap)
 
 
+_OVERSIZE = TrafficClass(name="oversize", rank=sys.maxsize)
+
+
 class Bypass(Protocol[Contra]):
     """Who may go instead of a head that does not fit; see policy/bypass.py."""
 
@@ -141,6 +150,9 @@ class RankedQueue(Generic[Item]):
             spec.name: _Lane(spec)
             for spec in sorted(classes, key=lambda each: (each.rank, each.name))
         }
+        # Apart, so that they are neither hidden nor in anybody's way.
+        self._oversize: _Lane[Item] = _Lane(_OVERSIZE)
+        self._waiting: Counter[str] = Counter(dict.fromkeys(self._lanes, 0))
         self._rank_of = rank_of
         self._bypass = bypass
         self._entries: dict[str, _Entry[Item]] = {}
@@ -161,7 +173,8 @@ class RankedQueue(Generic[Item]):
         self.remove_request(request)
         entry = _Entry(request, self._rank_of(request))
         self._serial += 1
-        self._lanes[entry.rank.traffic_class].push(entry, self._serial)
+        self._lane_of(entry).push(entry, self._serial)
+        self._waiting[entry.rank.traffic_class] += 1
         self._entries[request.request_id] = entry
         self._all_held_back = False
 
@@ -216,14 +229,29 @@ class RankedQueue(Generic[Item]):
 
     def __iter__(self) -> Iterator[Item]:
         """Iterate over all items held, by class rank and then by key; O(n log n)."""
-        for lane in self._lanes.values():
+        for lane in (*self._lanes.values(), self._oversize):
             for _, _, entry in sorted(lane.by_key, key=lambda each: each[:2]):
                 if entry.live:
                     yield entry.item
 
     def waiting_by_class(self) -> dict[str, int]:
         """Return how many items each class holds."""
-        return {name: lane.live for name, lane in self._lanes.items()}
+        return dict(self._waiting)
+
+    def upcoming(self, limit: int) -> list[Item]:
+        """Return who would go next, and next if those cannot go; at most ``limit`` items.
+
+        The first is the one that peek names; O(limit log n).
+        """
+        first = self._find()
+        if first is None:
+            return []
+        found = [first]
+        for lane in self._lanes.values():
+            found += [each for each in lane.next_best(limit) if each is not first]
+            if len(found) >= limit:
+                break
+        return [each.item for each in found[:limit]]
 
     def _next(self) -> _Entry[Item]:
         entry = self._find()
@@ -265,9 +293,10 @@ class RankedQueue(Generic[Item]):
                 overdue is None or oldest.rank.arrival_s < overdue[1].rank.arrival_s
             ):
                 overdue = (lane, oldest)
-        chosen = overdue or best
-        assert chosen is not None, "asked for the head of an empty queue"
-        return chosen
+        return overdue or best or (self._oversize, self._oversize.first())
+
+    def _lane_of(self, entry: _Entry[Item]) -> _Lane[Item]:
+        return self._oversize if entry.rank.never_fits else self._lanes[entry.rank.traffic_class]
 
     def _drop(self, entry: _Entry[Item]) -> None:
         entry.live = False
@@ -279,6 +308,7 @@ class RankedQueue(Generic[Item]):
         del self._entries[entry.item.request_id]
         if self._bypass is not None:
             self._bypass.left(entry.item.request_id)
-        lane = self._lanes[entry.rank.traffic_class]
+        self._waiting[entry.rank.traffic_class] -= 1
+        lane = self._lane_of(entry)
         lane.live -= 1
         lane.compact()

@@ -174,7 +174,8 @@ def test_overtaking_bound_holds_in_the_engine(shape, seed):
 def test_a_preempted_job_keeps_its_arrival_and_delivers_every_token(shape):
     shape = replace(shape, max_num_seqs=3, num_gpu_blocks=12)
     requests = [request(f"r{i}", at=i * 0.01, tokens=80) for i in range(3)]
-    sim = Simulation(shape, scheduler_cls=SJF)
+    # Reservation would see to it that nobody is preempted.
+    sim = Simulation(shape, scheduler_cls=SJF, sjf={"reservation": {"enabled": False}})
     arrivals = {}
     add = sim.add
 

@@ -41,7 +41,7 @@ def feed(correction: CoverageCorrection, lengths: list[float], quantile_of) -> f
     """Judge each length at the level of the moment; return the share that was covered."""
     covered = 0
     for length in lengths:
-        reserved = quantile_of(correction.level or correction.prior_level)
+        reserved = quantile_of(correction.level or correction.working_level)
         correction.observe(length <= reserved)
         covered += length <= reserved
     return covered / len(lengths)
@@ -86,7 +86,7 @@ def test_coverage_is_unknown_until_warmed_up_and_then_bounded():
         correction.observe(True)
         assert correction.level is None
     correction.observe(True)
-    assert correction.level == correction.prior_level
+    assert correction.level == correction.working_level
     for covered, limit in ((False, 0.99), (True, 0.05)):
         for _ in range(500):
             correction.observe(covered)

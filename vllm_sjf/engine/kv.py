@@ -16,6 +16,26 @@ def free_blocks(scheduler: "Scheduler") -> int:
     return int(scheduler.kv_cache_manager.block_pool.get_num_free_blocks())
 
 
+def used_blocks(scheduler: "Scheduler") -> int:
+    """Return the blocks that somebody holds."""
+    return int(scheduler.kv_cache_manager.block_pool.num_gpu_blocks) - 1 - free_blocks(scheduler)
+
+
+def pool_blocks(scheduler: "Scheduler") -> int:
+    """Return the blocks that requests can fill, watermark and null block subtracted."""
+    manager = scheduler.kv_cache_manager
+    return int(manager.block_pool.num_gpu_blocks) - 1 - int(manager.watermark_blocks)
+
+
+def has_one_group(scheduler: "Scheduler") -> bool:
+    """Tell whether all layers share one kind of KV cache: what our arithmetic is made for.
+
+    Pooling models may have none; models with sliding windows, state-space layers or
+    cross-attention have several, each with blocks of its own.
+    """
+    return len(scheduler.kv_cache_config.kv_cache_groups) == 1
+
+
 def private_blocks(scheduler: "Scheduler", request: "Request") -> int:
     """Return how many blocks preempting ``request`` frees: those that nobody shares. O(blocks)."""
     groups = scheduler.kv_cache_manager.coordinator.get_blocks(request.request_id)
@@ -35,6 +55,16 @@ def admission_blocks(scheduler: "Scheduler", request: "Request") -> int:
     watermark = scheduler.kv_cache_manager.watermark_blocks if scheduler.running else 0
     own = cdiv(tokens + scheduler.num_lookahead_tokens, scheduler.block_size)
     return int(groups * own + idle_hits + watermark)
+
+
+def never_fits(scheduler: "Scheduler", request: "Request") -> bool:
+    """Tell whether a waiting request is larger than all KV memory, so that it can never start."""
+    usable = scheduler.kv_cache_manager.block_pool.num_gpu_blocks - 1  # one is the null block
+    groups = len(scheduler.kv_cache_config.kv_cache_groups)
+    if groups * cdiv(request.num_tokens, scheduler.block_size) <= usable:
+        return False
+    # Groups that attend to a window need less than that; vLLM knows.
+    return bool(scheduler._request_remaining_blocks(request) > usable)
 
 
 def missing_blocks(scheduler: "Scheduler") -> int:

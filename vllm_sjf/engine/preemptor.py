@@ -1,7 +1,9 @@
 """Carries out what the preemption policy decides, on vLLM's running requests."""
 
 import time
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from vllm.v1.core.sched.interface import PauseState
@@ -15,6 +17,8 @@ from vllm_sjf.policy.preemption import PreemptionPolicy
 if TYPE_CHECKING:
     from vllm_sjf.engine.scheduler import SJFMixin
 
+MAX_CANDIDATES = 8  # waiting jobs looked at in a step, so that its cost is bounded
+
 
 class Preemptor:
     """Displacement before vLLM's loop, and the order in which that loop evicts."""
@@ -25,16 +29,18 @@ class Preemptor:
         self._policy = PreemptionPolicy(config.displacement)
         self._class_ranks = {each.name: each.rank for each in config.classes}
 
-    def prepare_step(self) -> None:
-        """Decide this step's victims: by order where KV is short, else by displacement."""
+    def prepare_step(self, *, may_displace: bool) -> None:
+        """Decide this step's victims: by order where KV is short, else by displacement.
+
+        may_displace: False in steps in which vLLM will start nobody.
+        """
         missing = kv.missing_blocks(self._scheduler)
         if missing:
             # vLLM's loop will evict, and then admits nobody in this step: no displacement.
             self._put_victims_last(missing)
             return
-        for _ in range(self._config.displacement.max_per_step):
-            if not self._displace_one():
-                break
+        if may_displace:
+            self._displace()
 
     def _put_victims_last(self, missing_blocks: int) -> None:
         """Reorder ``running``, whose last vLLM evicts first; the others keep their order."""
@@ -45,45 +51,95 @@ class Preemptor:
         lowest = -len(victims) - 1
         scheduler.running.sort(key=lambda request: place.get(request.request_id, lowest))
 
-    def _displace_one(self) -> bool:
+    def _displace(self) -> None:
+        """Make room for the first waiting jobs that vLLM would admit, had it the room."""
         scheduler = self._scheduler
-        waiter = self._waiter()
-        if waiter is None:
-            return False
-        load = Load(free_slots=self._free_slots(), free_blocks=kv.free_blocks(scheduler))
-        if load.free_slots > 0 and waiter.blocks <= load.free_blocks:
-            return False
-        victim = self._policy.displacement(
-            waiter, (self._running_job(request) for request in scheduler.running), load
+        promised_blocks = 0
+        most = self._config.displacement.max_per_step
+        for promised_slots, waiter in enumerate(islice(self._waiters(), most)):
+            load = Load(
+                free_slots=self._free_slots() - promised_slots,
+                free_blocks=kv.free_blocks(scheduler) - promised_blocks,
+            )
+            victim = self._policy.displacement(waiter, self._candidates(waiter), load)
+            if victim is None:
+                return
+            request = scheduler.requests[victim.request_id]
+            waiting = scheduler.requests[waiter.request_id]
+            if scheduler.reservation is not None and not scheduler.reservation.fits_without(
+                waiting, request
+            ):
+                return
+            scheduler.running.remove(request)
+            scheduler.preempt(request, victim.reason, time.monotonic())
+            promised_blocks += waiter.blocks
+
+    def _waiters(self) -> Iterator[Waiter]:
+        """Yield those that go next and could be allowed to displace somebody.
+
+        One that is blocked on something else than room is passed over, as vLLM's loop does.
+        """
+        scheduler = self._scheduler
+        if scheduler.pause_state is not PauseState.UNPAUSED or not scheduler.running:
+            return
+        if not scheduler.waiting or self._somebody_goes_before() or not self._budget_is_left():
+            return
+        for request in scheduler.ranked.upcoming(MAX_CANDIDATES):
+            job = scheduler.ledger.job(request.request_id)
+            class_rank = self._class_ranks[job.traffic_class]
+            if not self._policy.may_displace(class_rank, self._worst_running_class_rank()):
+                return
+            if self._is_admissible(request):
+                yield Waiter(
+                    request_id=request.request_id,
+                    class_rank=class_rank,
+                    key=scheduler.ledger.rank(request.request_id).key,
+                    cost_tokens=scheduler.ordering.cost_tokens(job),
+                    blocks=kv.admission_blocks(scheduler, request),
+                )
+
+    def _somebody_goes_before(self) -> bool:
+        """Tell whether vLLM will look at others first: those that hold KV blocks already.
+
+        With a connector nobody knows before asking it whether a request can start.
+        """
+        scheduler = self._scheduler
+        if scheduler.connector is not None:
+            return True
+        return any(
+            each.status is not RequestStatus.WAITING_FOR_STREAMING_REQ
+            for each in scheduler.kv_holding_waiting
         )
-        if victim is None:
-            return False
-        request = scheduler.requests[victim.request_id]
-        scheduler.running.remove(request)
-        scheduler.preempt(request, victim.reason, time.monotonic())
+
+    def _budget_is_left(self) -> bool:
+        """Tell whether the running requests leave tokens for a new one in this step."""
+        scheduler = self._scheduler
+        budget = scheduler.max_num_scheduled_tokens
+        for request in scheduler.running:
+            budget -= (
+                request.num_tokens_with_spec
+                + request.num_output_placeholders
+                - request.num_computed_tokens
+            )
+            if budget <= 0:
+                return False
         return True
 
-    def _waiter(self) -> Waiter | None:
-        """Return the next waiting job if displacing for it could be allowed, else None."""
-        scheduler = self._scheduler
-        if not scheduler.waiting or scheduler.pause_state is not PauseState.UNPAUSED:
-            return None
-        if scheduler.kv_holding_waiting:  # vLLM admits these first
-            return None
-        request = scheduler.waiting.peek_request()
-        job = scheduler.ledger.job(request.request_id)
-        class_rank = self._class_ranks[job.traffic_class]
-        if not self._policy.may_displace(class_rank, self._worst_running_class_rank()):
-            return None
-        if not self._is_admissible(request):
-            return None
-        return Waiter(
-            request_id=request.request_id,
-            class_rank=class_rank,
-            key=scheduler.ledger.rank(request.request_id).key,
-            cost_tokens=scheduler.ordering.cost_tokens(job),
-            blocks=kv.admission_blocks(scheduler, request),
-        )
+    def _candidates(self, waiter: Waiter) -> Iterator[RunningJob]:
+        """Yield the running jobs that the policy could choose for ``waiter``.
+
+        The policy checks all conditions itself; these three cost nothing and spare counting
+        the blocks of the others.
+        """
+        config = self._config.displacement
+        for request in self._scheduler.running:
+            job = self._scheduler.ledger.job(request.request_id)
+            if (
+                self._class_ranks[job.traffic_class] >= waiter.class_rank
+                and request.num_preemptions < config.max_per_request
+                and request.num_output_tokens - job.generated_tokens >= config.quantum_tokens
+            ):
+                yield self._running_job(request)
 
     def _worst_running_class_rank(self) -> int:
         """The largest class rank among those that run, in O(classes)."""
@@ -98,7 +154,12 @@ class Preemptor:
     def _is_admissible(self, request: Request) -> bool:
         """Tell whether vLLM would admit ``request``, had it the room."""
         scheduler = self._scheduler
-        if request.status not in (RequestStatus.WAITING, RequestStatus.PREEMPTED):
+        if request.status is RequestStatus.WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR:
+            # vLLM's loop looks whether it is there by now, but not while all slots are taken.
+            asked = request.structured_output_request
+            if asked is None or asked.grammar is None or isinstance(asked.grammar, Exception):
+                return False
+        elif request.status not in (RequestStatus.WAITING, RequestStatus.PREEMPTED):
             return False
         if request.num_stale_output_tokens and not request.drop_stale_output:
             return False
@@ -131,5 +192,6 @@ class Preemptor:
             private_blocks=private,
             run_tokens=generated - job.generated_tokens,
             preemptions=request.num_preemptions,
-            fenced=not scheduler._request_blocks_can_be_freed(request),
+            # A streaming session's record is that of its first turn: leave it alone.
+            fenced=request.resumable or not scheduler._request_blocks_can_be_freed(request),
         )

@@ -4,12 +4,16 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vllm.logger import init_logger
 from vllm.v1.core.sched.output import SchedulerOutput
 from vllm.v1.request import Request
 
 from vllm_sjf.config import SJFConfig
 from vllm_sjf.decision_log import DecisionLog
 from vllm_sjf.jobs import Job, Prediction, Reason
+
+logger = init_logger("vllm.sjf")
+TELL_INTERVAL_S = 60.0
 
 if TYPE_CHECKING:
     from vllm_sjf.engine.scheduler import SJFMixin
@@ -27,6 +31,8 @@ class Reporter:
         self._class_ranks = {each.name: each.rank for each in config.classes}
         self._computed_before: dict[str, int] = {}
         self.counts: Counter[str] = Counter()
+        self._told: dict[str, int] = {}
+        self._tell_at_s = float("-inf")
         self._log: DecisionLog | None = None
         if config.decision_log.path is not None:
             self._log = DecisionLog(
@@ -72,13 +78,18 @@ class Reporter:
         self._record("preempted", request.request_id, reason=reason, tokens=tokens)
 
     def stepped(self, output: SchedulerOutput) -> None:
-        """A step was scheduled; O(requests that it admitted)."""
-        for request_id in sorted(output.scheduled_cached_reqs.resumed_req_ids):
+        """A step was scheduled; O(requests that it admitted, or that wait preempted)."""
+        # Resumed requests are reported as new ones by vLLM's second model runner, so those
+        # that we saw preempted are looked for by id.
+        resumed = self._computed_before.keys() & output.num_scheduled_tokens.keys()
+        for request_id in sorted(resumed):
             self._count_recompute(request_id, output.num_scheduled_tokens[request_id])
             self._started(request_id)
         if self._log is not None:
             for new in output.scheduled_new_reqs:
-                self._started(new.req_id)
+                if new.req_id not in resumed:
+                    self._started(new.req_id)
+        self._tell_counts()
 
     def finished(self, request: Request) -> None:
         """A request ended, in whatever way."""
@@ -94,6 +105,28 @@ class Reporter:
         """Write out what is pending."""
         if self._log is not None:
             self._log.close()
+
+    def _tell_counts(self) -> None:
+        """Log all counters once in a while, when any of them has moved."""
+        now_s = self._scheduler.clock()
+        if now_s < self._tell_at_s:
+            return
+        self._tell_at_s = now_s + TELL_INTERVAL_S
+        scheduler = self._scheduler
+        counts = {**scheduler.prediction.counts, **self.counts}
+        if scheduler.reservation is not None:
+            counts.update(scheduler.reservation.counts)
+        if self._log is not None:
+            counts.update({f"log_{kind}": n for kind, n in self._log.counts.items()})
+        if counts == self._told:
+            return
+        self._told = counts
+        level = scheduler.reservation.level if scheduler.reservation is not None else None
+        logger.info(
+            "sjf: %s; reserved quantile %s",
+            ", ".join(f"{kind} {n}" for kind, n in sorted(counts.items())),
+            "unknown yet" if level is None else f"{level:.2f}",
+        )
 
     def _started(self, request_id: str) -> None:
         if self._log is not None:

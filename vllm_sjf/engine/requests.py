@@ -17,17 +17,23 @@ def xargs_of(request: Request) -> Mapping[str, Any]:
     return (params.extra_args or {}) if params is not None else {}
 
 
-def prompt_features(request: Request) -> PromptFeatures | None:
-    """Return what a predictor may see, or None where there is no response or no token ids.
+def prompt_features(request: Request, max_model_len: int) -> PromptFeatures | None:
+    """Return what a predictor may see, or None where there is nothing to predict from.
 
-    A prompt of embeddings has no ids; one that mixes both has sentinels among them.
+    That is where there is no response (pooling), where a prompt has no token ids or sentinels
+    among them (embeddings), and in streaming sessions, whose prompt is still growing.
+    max_model_len: vLLM gives a request without a cap all the room that the model has left;
+        predictors know such requests as uncapped.
     """
     params = request.sampling_params
     if params is None or request.prompt_token_ids is None or request.prompt_embeds is not None:
         return None
+    if request.resumable:
+        return None
+    uncapped = request.max_tokens + request.num_prompt_tokens >= max_model_len
     return PromptFeatures(
         prompt_token_ids=request.prompt_token_ids,
-        max_tokens=request.max_tokens,
+        max_tokens=0 if uncapped else request.max_tokens,
         temperature=params.temperature,
         n=params.n,
         has_stop=bool(params.stop or params.stop_token_ids),

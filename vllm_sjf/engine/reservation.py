@@ -1,24 +1,43 @@
 """Answers the queue's question whether a waiting request may start, from predicted KV peaks."""
 
 from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from vllm.v1.request import Request
+from vllm.v1.request import Request, RequestStatus
 
 from vllm_sjf.engine import compat, kv
-from vllm_sjf.jobs import Job
-from vllm_sjf.policy.admission import CoverageCorrection, Tokens, predicted_peak_tokens
+from vllm_sjf.jobs import Job, PredictionSource
+from vllm_sjf.policy.admission import CoverageCorrection, predicted_peak_tokens
 
 if TYPE_CHECKING:
     from vllm_sjf.engine.scheduler import SJFMixin
 
 
+@dataclass(slots=True)
+class _Batch:
+    """The running requests as the forecast sees them, in their order in ``running``.
+
+    in_use: KV tokens in use, prompts that are still being computed counted whole.
+    held, growth: tokens that each holds, and that it is yet to generate.
+    """
+
+    last_id: str
+    in_use: int = 0
+    held: list[float] = field(default_factory=list)
+    growth: list[float] = field(default_factory=list)
+
+
 class KVReservation:
     """Predicted lengths of what runs, kept between steps; asked at peek.
 
-    An end is predicted once, at admission, and again only when it is outlived.
-    counts: completions that were ``covered`` by what was reserved, or ``outlived`` it.
+    An end is predicted once, at admission, and again only when it is outlived. Lengths that
+    callers claim (hints) are taken as they are; those of the predictor at a quantile that is
+    corrected by what its completions turn out to be.
+
+    counts: the predictor's completions that were ``covered`` by what was reserved, or
+        ``outlived`` it.
     """
 
     def __init__(self, scheduler: "SJFMixin", quantile: float) -> None:
@@ -26,8 +45,13 @@ class KVReservation:
         self._coverage = CoverageCorrection(quantile)
         self._ends: dict[str, int] = {}  # request id -> predicted num_tokens at its end
         self._reserved: dict[str, float] = {}  # request id -> output tokens reserved at first
-        self._batch: tuple[int, Tokens, Tokens] | None = None
+        self._batch: _Batch | None = None
         self.counts: Counter[str] = Counter()
+
+    @property
+    def level(self) -> float | None:
+        """The quantile that is reserved now; None while coverage is unknown."""
+        return self._coverage.level
 
     def begin_step(self) -> None:
         """Forget what was worked out for the last step."""
@@ -39,77 +63,96 @@ class KVReservation:
         True wherever no better is known: nothing runs, no prediction, coverage unknown yet, or
         no slot is free anyway (vLLM's loop then stops by itself).
         """
-        scheduler = self._scheduler
-        running = scheduler.running
-        level = self._coverage.level
-        if not running or level is None or len(running) >= scheduler.max_num_active_reqs:
-            return True
-        job = scheduler.ledger.job(request.request_id)
-        if job.prediction.length is None:
-            return True
-        prompt, _ = compat.uncached_tokens(scheduler, request)
-        growth = self._growth_tokens(job, request.num_output_tokens, level)
-        held_tokens, held, grows = self._running_batch(level)
-        peak = predicted_peak_tokens(np.append(held, prompt), np.append(grows, growth))
-        # Memory in use now beyond what the running jobs themselves account for is negative
-        # where they share prefixes.
-        extra = held_tokens - float(held.sum())
-        half_blocks = 0.5 * scheduler.block_size * (len(held) + 1)
-        if peak + extra + half_blocks <= self._capacity_tokens():
-            return True
-        scheduler.reporter.held_back(request.request_id)
-        return False
+        full = len(self._scheduler.running) >= self._scheduler.max_num_active_reqs
+        return full or self.fits_without(request, None)
 
-    def forget(self, request: Request, job: Job | None, *, completed: bool) -> None:
-        """A request ended; one that completed says how good the reservation was."""
+    def fits_without(self, request: Request, victim: Request | None) -> bool:
+        """As `fits`, if ``victim`` were not running any more; slots do not count."""
+        scheduler = self._scheduler
+        job = scheduler.ledger.job(request.request_id)
+        if not scheduler.running or job.prediction.length is None:
+            return True
+        if job.prediction.source is PredictionSource.PREDICTOR and self.level is None:
+            return True
+        growth = self._growth_tokens(job, request.num_output_tokens)
+        uncached, idle_hits = compat.uncached_tokens(scheduler, request)
+        block_size = scheduler.block_size
+        batch = self._running_batch()
+        held = np.array([*batch.held, uncached + idle_hits * block_size])
+        grows = np.array([*batch.growth, growth])
+        # Memory in use beyond what the running jobs themselves account for; negative where
+        # they share prefixes.
+        extra = batch.in_use - float(held[:-1].sum())
+        if victim is not None:
+            index = scheduler.running.index(victim)
+            held, grows = np.delete(held, index), np.delete(grows, index)
+        half_blocks = 0.5 * block_size * len(held)
+        needed = predicted_peak_tokens(held, grows) + extra + half_blocks
+        return bool(needed <= kv.pool_blocks(scheduler) * block_size)
+
+    def forget(self, request: Request, job: Job | None) -> None:
+        """A request ended; one that answered in full says how good the reservation was."""
         self._ends.pop(request.request_id, None)
         reserved = self._reserved.pop(request.request_id, None)
-        if completed and reserved is None and job is not None and job.prediction.length:
-            # Admitted before coverage was known: judged by what would have been reserved.
-            reserved = self._growth_tokens(job, 0, self._coverage.prior_level)
-        if completed and reserved is not None:
-            covered = request.num_output_tokens <= reserved
-            self._coverage.observe(covered)
-            self.counts["covered" if covered else "outlived"] += 1
+        if job is None or job.prediction.source is not PredictionSource.PREDICTOR:
+            return
+        if request.status not in (
+            RequestStatus.FINISHED_STOPPED,
+            RequestStatus.FINISHED_LENGTH_CAPPED,
+        ):
+            return
+        if reserved is None:
+            reserved = self._growth_tokens(job, 0)
+        if reserved >= job.max_tokens:
+            return  # all that it may generate was reserved: it could not be outlived
+        covered = request.num_output_tokens <= reserved
+        self._coverage.observe(covered)
+        self.counts["covered" if covered else "outlived"] += 1
 
-    def _running_batch(self, level: float) -> tuple[int, Tokens, Tokens]:
-        """Tokens in use, and for each running job what it holds and how much it will grow."""
-        running = self._scheduler.running
-        if self._batch is not None and len(self._batch[1]) == len(running):
-            return self._batch
-        ends, held, grows = self._ends, [], []
-        computed = 0
-        for request in running:
+    def _running_batch(self) -> _Batch:
+        """The running requests' forecast; O(running) once a step, then O(1) an admission."""
+        scheduler = self._scheduler
+        running = scheduler.running
+        last_id = running[-1].request_id
+        batch = self._batch
+        if batch is not None and len(batch.held) == len(running) and batch.last_id == last_id:
+            return batch
+        if (
+            batch is not None
+            and len(batch.held) == len(running) - 1
+            and len(running) > 1
+            and batch.last_id == running[-2].request_id
+        ):
+            newcomers = running[-1:]  # vLLM's loop has just admitted one
+            batch.last_id = last_id
+        else:
+            newcomers = running
+            batch = self._batch = _Batch(last_id)
+        pending = 0
+        for request in newcomers:
             tokens = request.num_tokens
-            end = ends.get(request.request_id, 0)
+            end = self._ends.get(request.request_id, 0)
             if end <= tokens:
-                end = tokens + self._predict_growth(request, level)
-                ends[request.request_id] = end
-            held.append(tokens)
-            grows.append(end - tokens)
-            computed += request.num_computed_tokens
-        pool = self._scheduler.kv_cache_manager.block_pool
-        used = (pool.num_gpu_blocks - 1 - kv.free_blocks(self._scheduler)) * (
-            self._scheduler.block_size
-        )
-        # Prompts still being computed will hold more than they do now.
-        pending = max(sum(held) - computed, 0)
-        self._batch = (used + pending, np.array(held, float), np.array(grows, float))
-        return self._batch
+                end = tokens + self._predict_growth(request)
+                self._ends[request.request_id] = end
+            batch.held.append(tokens)
+            batch.growth.append(end - tokens)
+            pending += max(tokens - request.num_computed_tokens, 0)
+        if newcomers is running:
+            batch.in_use = kv.used_blocks(scheduler) * scheduler.block_size + pending
+        else:
+            batch.in_use += compat.uncached_tokens(scheduler, running[-1])[0]
+        return batch
 
-    def _predict_growth(self, request: Request, level: float) -> int:
+    def _predict_growth(self, request: Request) -> int:
         job = self._scheduler.ledger.job(request.request_id)
-        growth = self._growth_tokens(job, request.num_output_tokens, level)
+        growth = self._growth_tokens(job, request.num_output_tokens)
         self._reserved.setdefault(request.request_id, request.num_output_tokens + growth)
         return max(int(growth), 1)
 
-    def _growth_tokens(self, job: Job, generated: int, level: float) -> float:
+    def _growth_tokens(self, job: Job, generated: int) -> float:
         length = job.prediction.length
         if length is None:
             return 0.0  # unknown: it counts with what it holds, as in stock admission
+        level = self._coverage.working_level
         return length.remaining_quantile_tokens(level, generated, job.max_tokens)
-
-    def _capacity_tokens(self) -> int:
-        manager = self._scheduler.kv_cache_manager
-        blocks = manager.block_pool.num_gpu_blocks - 1 - manager.watermark_blocks
-        return int(blocks * self._scheduler.block_size)

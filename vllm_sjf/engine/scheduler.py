@@ -7,6 +7,7 @@ The mixin keeps one Job a request and replaces one attribute of vLLM's scheduler
 import math
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from vllm.config import VllmConfig
@@ -15,10 +16,10 @@ from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.core.sched.output import SchedulerOutput
 from vllm.v1.core.sched.request_queue import SchedulingPolicy
 from vllm.v1.core.sched.scheduler import Scheduler
-from vllm.v1.request import Request, RequestStatus
+from vllm.v1.request import Request
 
 from vllm_sjf.config import CONFIG_KEY, Mode, SJFConfig
-from vllm_sjf.engine import compat
+from vllm_sjf.engine import compat, kv
 from vllm_sjf.engine.preemptor import Preemptor
 from vllm_sjf.engine.reporter import Reporter
 from vllm_sjf.engine.requests import prompt_features, traffic_class, xargs_of
@@ -70,6 +71,13 @@ class SJFMixin(_Base):
             self.sjf_config.max_pushback_s,
         )
         self.ledger = JobLedger(self.ordering)
+        self._decides_on_memory = kv.has_one_group(self)
+        if not self._decides_on_memory:
+            logger.info(
+                "sjf: this model has %d kinds of KV cache, so displacement, eviction order and "
+                "reservation are left to vLLM",
+                len(self.kv_cache_config.kv_cache_groups),
+            )
         self.reservation, bypass = self._make_reservation()
         self.ranked: RankedQueue[Request] = RankedQueue(
             self.sjf_config.classes, self._rank_of, bypass
@@ -88,7 +96,7 @@ class SJFMixin(_Base):
 
     def _make_reservation(self) -> tuple[KVReservation | None, BoundedBypass[Request] | None]:
         config = self.sjf_config.reservation
-        if not config.enabled:
+        if not config.enabled or not self._decides_on_memory:
             return None, None
         reservation = KVReservation(self, config.quantile)
         bypass = BoundedBypass(
@@ -119,7 +127,11 @@ class SJFMixin(_Base):
             if self.reservation is not None:
                 self.reservation.begin_step()
             self._take_predictions()
-            self.preemptor.prepare_step()
+            throttled = bool(args and args[0]) or bool(kwargs.get("throttle_prefills"))
+            if self._decides_on_memory:
+                self.preemptor.prepare_step(may_displace=not throttled)
+        elif self.sjf_config.mode is Mode.SHADOW:
+            self._take_predictions()
         output: SchedulerOutput = super().schedule(*args, **kwargs)
         self.reporter.stepped(output)
         return output
@@ -145,7 +157,18 @@ class SJFMixin(_Base):
         """
         self._preemption_reason = reason
         try:
-            self._preempt_request(request, timestamp_s)
+            self._preempt_request(request, timestamp_s, drop_stale_output=self.requires_kv_delivery)
+            # It may be resumed in this very step, so the worker must not take it for one that
+            # ran on from the last.
+            self.prev_step_scheduled_req_ids.discard(request.request_id)
+        finally:
+            self._preemption_reason = Reason.KV_SHORT
+
+    def reset_prefix_cache(self, *args: Any, **kwargs: Any) -> bool:
+        """As vLLM's; requests that it preempts are not counted as short of memory."""
+        self._preemption_reason = Reason.CACHE_RESET
+        try:
+            return bool(super().reset_prefix_cache(*args, **kwargs))
         finally:
             self._preemption_reason = Reason.KV_SHORT
 
@@ -158,7 +181,9 @@ class SJFMixin(_Base):
             priority=request.priority,
             uncached_prompt_tokens=compat.uncached_tokens(self, request)[0],
             max_tokens=request.max_tokens,
-            prediction=self.prediction.predict(request.request_id, prompt_features(request), xargs),
+            prediction=self.prediction.predict(
+                request.request_id, prompt_features(request, self.max_model_len), xargs
+            ),
         )
 
     def _rank_of(self, request: Request) -> Rank:
@@ -169,15 +194,16 @@ class SJFMixin(_Base):
                 uncached_prompt_tokens=compat.uncached_tokens(self, request)[0],
                 generated_tokens=request.num_output_tokens,
             )
-        return self.ledger.rank(request_id)
+        rank = self.ledger.rank(request_id)
+        return replace(rank, never_fits=True) if kv.never_fits(self, request) else rank
 
     def _preempt_request(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        # vLLM's loop and cache resets come here too: those are evictions, and an evicted job
+        # vLLM's loop and cache resets come here too. Who did not lose its place to another
         # returns before whoever arrives from now on, unless it has had that often enough.
         reason = self._preemption_reason
         self.reporter.preempted(request, reason)
         if request.request_id in self.ledger:
-            evicted = reason is Reason.KV_SHORT
+            evicted = reason in (Reason.KV_SHORT, Reason.CACHE_RESET)
             favoured = request.num_preemptions < self.sjf_config.displacement.max_per_request
             until_s = self.clock() if evicted and favoured else math.inf
             self.ledger.end_wait(request.request_id, returns_before_s=until_s)
@@ -187,8 +213,7 @@ class SJFMixin(_Base):
         self.reporter.finished(request)
         job = self.ledger.forget(request.request_id)
         if self.reservation is not None:
-            completed = request.status is not RequestStatus.FINISHED_ABORTED
-            self.reservation.forget(request, job, completed=completed)
+            self.reservation.forget(request, job)
         return super()._free_request(request, *args, **kwargs)
 
 

@@ -49,8 +49,8 @@ class CoverageCorrection:
         return None if self._unseen > 0 else self._level
 
     @property
-    def prior_level(self) -> float:
-        """The quantile that completions are judged at, known coverage or not."""
+    def working_level(self) -> float:
+        """The quantile as corrected so far, whether or not enough was seen to rely on it."""
         return self._level
 
     def observe(self, covered: bool) -> None:
