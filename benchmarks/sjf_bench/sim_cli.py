@@ -267,8 +267,12 @@ def compare(
 
 def report(
     folder: Annotated[Path, typer.Argument(help="The --out folder of `vllm-sjf compare`.")],
+    readme: Annotated[
+        Path | None, typer.Option(help="Rewrite the claim table in this file, between its markers.")
+    ] = None,
 ) -> None:
     """Make tables and plots of a comparison: report.html (all in one file), report.md, PNGs."""
+    from sjf_bench.sim_claims import rewrite
     from sjf_bench.sim_html import write_report
     from sjf_bench.sim_report import read_results
     from sjf_bench.workload import WorkloadError
@@ -280,4 +284,9 @@ def report(
         _stop(str(error))
     with console.status("drawing"):
         path = write_report(results, folder)
+    if readme is not None:
+        try:
+            rewrite(readme, results)
+        except (WorkloadError, OSError) as error:
+            _stop(str(error))
     console.print(f"report in {path}")

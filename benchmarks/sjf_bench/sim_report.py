@@ -115,9 +115,9 @@ def _against(results: Results, workload: str, rho: float, policy: str) -> list[s
     difference = stats.mean_difference(base, ours, RESAMPLING_SEED)
     gain = gain_share(results, workload, rho, policy)
     return [
-        _interval(ratio, 2),
-        _interval(difference, 1),
-        NOTHING if gain is None else _interval(gain, 0, 100.0),
+        interval(ratio, 2),
+        interval(difference, 1),
+        NOTHING if gain is None else interval(gain, 0, 100.0),
     ]
 
 
@@ -136,7 +136,8 @@ def _median(rows: Sequence[Mapping[str, Any]], figure: str, scale: float, digits
     return f"{np.median(known) * scale:,.{digits}f}" if known else NOTHING
 
 
-def _interval(found: Interval, digits: int, scale: float = 1.0) -> str:
+def interval(found: Interval, digits: int, scale: float = 1.0) -> str:
+    """Return "estimate [low, high]", or a dash where there is none."""
     if math.isnan(found.estimate):
         return NOTHING
     low, middle, high = (
@@ -152,7 +153,12 @@ def markdown(results: Results) -> str:
         for rho in results.matrix.loads:
             body = table(results, workload.name, rho)
             if body:
-                lines = [header(), ["---"] + ["--:"] * (len(header()) - 1), *body]
-                text = "\n".join("| " + " | ".join(row) + " |" for row in lines)
-                parts.append(f"### {workload.name}, load {rho:g}\n\n{text}\n")
+                text = markdown_table(header(), body)
+                parts.append(f"### {workload.name}, load {rho:g}\n\n{text}")
     return "\n".join(parts)
+
+
+def markdown_table(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    """Return a table as Markdown, the first column to the left."""
+    rule = ["---"] + ["--:"] * (len(header) - 1)
+    return "".join("| " + " | ".join(row) + " |\n" for row in (header, rule, *body))

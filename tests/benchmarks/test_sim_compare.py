@@ -93,6 +93,7 @@ def test_changing_a_policy_redoes_its_cells_only(matrix, tmp_path):
 
 
 def test_the_report_is_one_file_that_needs_no_network(matrix, tmp_path):
+    from sjf_bench.sim_claims import BEGIN, END, rewrite
     from sjf_bench.sim_html import write_report
     from sjf_bench.sim_report import gain_share, read_results
 
@@ -106,6 +107,18 @@ def test_the_report_is_one_file_that_needs_no_network(matrix, tmp_path):
     share = gain_share(results, "lognormal", 1.1, "oracle-sjf")
     assert share.estimate == pytest.approx(1.0)
     assert 0 < gain_share(results, "lognormal", 1.1, "sjf-tau-0.5").estimate < 1.05
+    readme = tmp_path / "README.md"
+    readme.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    rewrite(readme, results)
+    text = readme.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("\nafter\n")
+    assert "old" not in text
+    assert text.count("| lognormal | ") == 2
+    rewrite(readme, results)
+    assert readme.read_text() == text
+    with pytest.raises(WorkloadError, match="where the table belongs"):
+        rewrite(matrix, results)
 
 
 def test_a_folder_without_results_is_named(tmp_path):
