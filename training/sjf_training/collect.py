@@ -59,7 +59,7 @@ def collect(
         bool, typer.Option("--keep-text", help="Also keep the answers themselves.")
     ] = False,
     api_key: Annotated[
-        str | None, typer.Option(envvar="OPENAI_API_KEY", help="Sent as a bearer token.")
+        str | None, typer.Option(envvar="VLLM_API_KEY", help="Sent as a bearer token.")
     ] = None,
     timeout_s: Annotated[
         float, typer.Option(min=0.1, help="Give up on one attempt after this many seconds.")
