@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from sjf_bench.cli import bench, model
-from sjf_bench.sim_cli import compare, report, simulate
+from sjf_bench.sim_cli import compare, report
+from sjf_bench.simulate_cli import simulate
 from sjf_training.cli import evaluate, inspect, train
 from sjf_training.collect import collect
 from vllm_sjf import __version__
@@ -77,6 +78,13 @@ def serve(context: typer.Context) -> None:
     if not context.args or context.args in (["--help"], ["-h"]):
         typer.echo(context.get_help())
         raise typer.Exit(0 if context.args else EXIT_USAGE)
+    if importlib.util.find_spec("vllm") is None:
+        typer.echo(
+            "vllm-sjf serve: vLLM is not installed here; install vllm, or for a machine without "
+            "a GPU: pip install 'vllm-sjf[cpu]'",
+            err=True,
+        )
+        raise typer.Exit(EXIT_USAGE)
     from vllm_sjf.serve import serve as start
 
     start(context.args)

@@ -10,10 +10,11 @@ import numpy as np
 from sjf_bench import saturation, sim_workload
 from sjf_bench.sim_policies import PolicySpec, prepare
 from sjf_bench.sim_predictor import InLinePredictor
-from sjf_bench.sim_types import Counters, EngineShape, Outcome, StepTime
+from sjf_bench.sim_types import Counters, EngineShape, Outcome, SimulatedRequest, StepTime
 from sjf_bench.sim_workload import WorkloadSpec
 from sjf_bench.simulator import Simulation
 from sjf_bench.stats import spread
+from sjf_bench.workload import WorkloadError
 
 CURVE_POINTS = 51
 SATURATION_SEED = 0  # one capacity a workload, whatever the seed of a run
@@ -48,6 +49,7 @@ def run_cell(
     """Simulate one cell. rho: offered requests/s over what the engine can take."""
     rate_per_s = rho * capacity_requests_per_s
     requests = sim_workload.build(workload, seed, shape.max_model_len, rate_per_s)
+    _check_fits(requests, shape)
     arm = prepare(policy, shape, requests, seed)
     simulation = Simulation(
         arm.shape, scheduler_cls=arm.scheduler_cls, sjf=arm.sjf, step_time=step_time
@@ -57,6 +59,17 @@ def run_cell(
     outcomes = simulation.run(arm.requests)
     identity = {"policy": policy.name, "workload": workload.name, "rho": rho, "seed": seed}
     return Result(outcomes, {**identity, **figures(outcomes, simulation.counters)})
+
+
+def _check_fits(requests: Sequence[SimulatedRequest], shape: EngineShape) -> None:
+    """Refuse a request that the whole KV pool cannot hold: vLLM would let it wait for ever."""
+    largest = max(len(each.prompt_token_ids) + each.max_tokens for each in requests)
+    needed = -(-largest // shape.block_size) + 1  # vLLM keeps one block for itself
+    if needed > shape.num_gpu_blocks:
+        raise WorkloadError(
+            f"the largest request needs {needed} KV blocks, the engine has "
+            f"{shape.num_gpu_blocks}: raise num_gpu_blocks, or lower max_tokens or max_model_len"
+        )
 
 
 def _answer_in_line(simulation: Simulation, predictor: InLinePredictor) -> None:

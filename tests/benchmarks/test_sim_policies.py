@@ -9,10 +9,12 @@ from pydantic import ValidationError
 
 from sjf_bench import sim_workload
 from sjf_bench.rivals import RULES as RIVALS
-from sjf_bench.rivals import ResortEverything, ShortestRemaining, SkipJoinMLFQ, Waiter
+from sjf_bench.rivals import ResortEverything, ShortestRemaining, SkipJoinMLFQ
+from sjf_bench.rule import Waiter
 from sjf_bench.sim_policies import prepare
 from sjf_bench.sim_run import figures, run_cell, saturation_requests_per_s
 from sjf_bench.simulator import Simulation
+from sjf_bench.workload import WorkloadError
 
 pytest.importorskip("vllm", reason="needs vLLM: pip install vllm-sjf[cpu]")
 
@@ -126,6 +128,19 @@ def test_same_seed_same_figures_and_another_seed_others():
 
     assert cell(3) == cell(3)
     assert cell(3)["ttft_mean_s"] != cell(4)["ttft_mean_s"]
+
+
+def test_a_request_larger_than_the_pool_is_refused_before_it_waits_for_ever():
+    with pytest.raises(WorkloadError, match="raise num_gpu_blocks"):
+        run_cell(
+            policy("fcfs"),
+            WORKLOAD,
+            0.9,
+            0,
+            shape=replace(SHAPE, num_gpu_blocks=8),
+            step_time=STEP_TIME,
+            capacity_requests_per_s=10.0,
+        )
 
 
 def test_recomputed_tokens_count_what_is_computed_twice():
