@@ -42,6 +42,12 @@ def private_blocks(scheduler: "Scheduler", request: "Request") -> int:
     return sum(block.ref_cnt == 1 for group in groups for block in group)
 
 
+def allocated_tokens(scheduler: "Scheduler", request: "Request") -> int:
+    """Return how many tokens the blocks of a request hold when full; one kind of cache only."""
+    groups = scheduler.kv_cache_manager.coordinator.get_blocks(request.request_id)
+    return len(groups[0]) * int(scheduler.block_size)
+
+
 def admission_blocks(scheduler: "Scheduler", request: "Request") -> int:
     """Return how many free blocks vLLM asks for before it admits a waiting request.
 

@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 class _Batch:
     """The running requests as the forecast sees them, in their order in ``running``.
 
-    in_use: KV tokens in use, prompts that are still being computed counted whole.
+    pending: prompt tokens that have no blocks yet.
+    in_use: KV tokens in use, those pending included.
     held, growth: tokens that each holds, and that it is yet to generate.
     """
 
     last_id: str
+    pending: int = 0
     in_use: int = 0
     held: list[float] = field(default_factory=list)
     growth: list[float] = field(default_factory=list)
@@ -64,7 +66,10 @@ class KVReservation:
         no slot is free anyway (vLLM's loop then stops by itself).
         """
         full = len(self._scheduler.running) >= self._scheduler.max_num_active_reqs
-        return full or self.fits_without(request, None)
+        if full or self.fits_without(request, None):
+            return True
+        self._scheduler.reporter.held_back(request.request_id)
+        return False
 
     def fits_without(self, request: Request, victim: Request | None) -> bool:
         """As `fits`, if ``victim`` were not running any more; slots do not count."""
@@ -128,7 +133,6 @@ class KVReservation:
         else:
             newcomers = running
             batch = self._batch = _Batch(last_id)
-        pending = 0
         for request in newcomers:
             tokens = request.num_tokens
             end = self._ends.get(request.request_id, 0)
@@ -137,11 +141,8 @@ class KVReservation:
                 self._ends[request.request_id] = end
             batch.held.append(tokens)
             batch.growth.append(end - tokens)
-            pending += max(tokens - request.num_computed_tokens, 0)
-        if newcomers is running:
-            batch.in_use = kv.used_blocks(scheduler) * scheduler.block_size + pending
-        else:
-            batch.in_use += compat.uncached_tokens(scheduler, running[-1])[0]
+            batch.pending += max(tokens - kv.allocated_tokens(scheduler, request), 0)
+        batch.in_use = kv.used_blocks(scheduler) * scheduler.block_size + batch.pending
         return batch
 
     def _predict_growth(self, request: Request) -> int:
