@@ -320,3 +320,34 @@ def test_a_head_that_leaves_between_peek_and_pop_is_no_longer_passed():
     q.remove_request(big)
     assert q.pop_request().request_id == "small"
     assert not q._bypass._blocked
+
+
+def test_items_larger_than_all_memory_are_kept_apart_and_in_sight():
+    q = queue()
+    huge = [Item(f"huge{i}", Rank("interactive", (-9, 0.0, 0.0, "h"), 0.0, True)) for i in range(2)]
+    for each in huge:
+        q.add_request(each)
+    q.add_request(item("chat", start_s=5.0))
+    q.add_request(item("batch", traffic_class="batch"))
+    q.begin_step(1000.0)
+    assert len(q) == 4
+    assert q.waiting_by_class() == {"interactive": 3, "batch": 1}
+    assert [each.request_id for each in q] == ["chat", "batch", "huge0", "huge1"]
+    assert {q.pop_request().request_id for _ in range(2)} == {"chat", "batch"}
+    assert q.peek_request() is huge[0]
+    q.remove_request(huge[0])
+    assert q.peek_request() is huge[1]
+    assert len(q) == 1
+
+
+def test_upcoming_begins_with_the_one_that_peek_names():
+    q = queue()
+    q.begin_step(21.0)
+    q.add_request(item("overdue", traffic_class="batch", arrival_s=0.0))
+    for index in range(3):
+        q.add_request(item(f"chat{index}", start_s=float(index), arrival_s=20.0))
+    names = [each.request_id for each in q.upcoming(3)]
+    assert names == ["overdue", "chat0", "chat1"]
+    assert q.peek_request().request_id == "overdue"
+    assert len(q) == 4
+    assert queue().upcoming(3) == []

@@ -178,10 +178,12 @@ class CheckedSimulation(Simulation):
 
     def _documented_head(self, held: list[Any]) -> Any:
         classes = {each.name: each for each in self.scheduler.sjf_config.classes}
+        held = [each for each in held if not each.rank.never_fits] or held
         overdue = [
             each
             for each in held
-            if self._frozen_s - each.rank.arrival_s > classes[each.rank.traffic_class].max_wait_s
+            if not each.rank.never_fits
+            and self._frozen_s - each.rank.arrival_s > classes[each.rank.traffic_class].max_wait_s
         ]
         if overdue:
             first_s = min(each.rank.arrival_s for each in overdue)
@@ -194,7 +196,7 @@ class CheckedSimulation(Simulation):
         latest_s = chosen.rank.arrival_s - self.scheduler.sjf_config.max_pushback_s
         for each in held:
             same_class = each.rank.traffic_class == chosen.rank.traffic_class
-            if same_class and each.rank.key[0] == chosen.rank.key[0]:
+            if same_class and not each.rank.never_fits and each.rank.key[0] == chosen.rank.key[0]:
                 assert each.rank.arrival_s >= latest_s - 1e-9, "INV-4"
 
     def _check_bypass(self, head_id: str) -> None:
@@ -207,10 +209,21 @@ class CheckedSimulation(Simulation):
 
     def _watch_displacement(self) -> None:
         scheduler = self.scheduler
-        preempt = scheduler.preempt
+        preempt, policy = scheduler.preempt, scheduler.preemptor._policy
+        asked_for: list[str] = []
+
+        class Recorder:
+            def __getattr__(self, name: str) -> Any:
+                return getattr(policy, name)
+
+            def displacement(self, waiter: Any, *args: Any) -> Any:
+                asked_for[:] = [waiter.request_id]
+                return policy.displacement(waiter, *args)
+
+        scheduler.preemptor._policy = Recorder()
 
         def preempt_checked(request: Any, reason: Reason, timestamp_s: float) -> None:
-            winner, loser = scheduler.ranked.peek_request().request_id, request.request_id
+            winner, loser = asked_for[0], request.request_id
             assert scheduler.pause_state is PauseState.UNPAUSED
             assert (loser, winner) not in self.winners, "INV-5: displaced each other"
             self.winners.add((winner, loser))
