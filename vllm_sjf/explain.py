@@ -141,7 +141,8 @@ def _why(other: Event, me: Event) -> str:
         better = other["class_rank"] < me["class_rank"]
         return "its class goes first" if better else "it was overdue (max_wait_s)"
     if other["priority"] != me["priority"]:
-        return "its priority goes first" if other["priority"] < me["priority"] else "others"
+        better = other["priority"] < me["priority"]
+        return "its priority goes first" if better else "it was overdue (max_wait_s)"
     if other["virtual_start_s"] < me["virtual_start_s"]:
         return "it costs less, ageing counted"
     return "it fitted into KV memory or was not blocked, and this one did not or was"

@@ -1,7 +1,7 @@
 """Carries out what the preemption policy decides, on vLLM's running requests."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -82,12 +82,19 @@ class Preemptor:
         scheduler = self._scheduler
         if scheduler.pause_state is not PauseState.UNPAUSED or not scheduler.running:
             return
+        # The cheap questions first: with one class, and displacement across classes only, a
+        # step's cost must not depend on how many run.
+        waiting = self._scheduler.ranked.waiting_by_class()
+        best = min((self._class_ranks[name] for name, n in waiting.items() if n), default=None)
+        worst = self._worst_running_class_rank(waiting)
+        if best is None or not self._policy.may_displace(best, worst):
+            return
         if not scheduler.waiting or self._somebody_goes_before() or not self._budget_is_left():
             return
         for request in scheduler.ranked.upcoming(MAX_CANDIDATES):
             job = scheduler.ledger.job(request.request_id)
             class_rank = self._class_ranks[job.traffic_class]
-            if not self._policy.may_displace(class_rank, self._worst_running_class_rank()):
+            if not self._policy.may_displace(class_rank, worst):
                 return
             if self._is_admissible(request):
                 yield Waiter(
@@ -141,9 +148,8 @@ class Preemptor:
             ):
                 yield self._running_job(request)
 
-    def _worst_running_class_rank(self) -> int:
+    def _worst_running_class_rank(self, waiting: Mapping[str, int]) -> int:
         """The largest class rank among those that run, in O(classes)."""
-        waiting = self._scheduler.ranked.waiting_by_class()
         running = (
             self._class_ranks[name]
             for name, alive in self._scheduler.ledger.by_class.items()

@@ -31,6 +31,7 @@ class Reporter:
         self._class_ranks = {each.name: each.rank for each in config.classes}
         self._computed_before: dict[str, int] = {}
         self.counts: Counter[str] = Counter()
+        self._held_back: set[str] = set()
         self._told: dict[str, int] = {}
         self._tell_at_s = float("-inf")
         self._log: DecisionLog | None = None
@@ -66,14 +67,17 @@ class Reporter:
         )
 
     def held_back(self, request_id: str) -> None:
-        """The head of the queue did not fit into the memory predicted to be needed."""
-        self.counts["held_back"] += 1
-        self._record("held_back", request_id)
+        """A request did not fit into the memory predicted to be needed; noted once a wait."""
+        if request_id not in self._held_back:
+            self._held_back.add(request_id)
+            self.counts["held_back"] += 1
+            self._record("held_back", request_id)
 
     def preempted(self, request: Request, reason: Reason) -> None:
         """A running request lost its place; called before vLLM resets its counters."""
         self.counts[f"preempted_{reason}"] += 1
         self._computed_before[request.request_id] = request.num_computed_tokens
+        self._held_back.discard(request.request_id)
         tokens = request.num_computed_tokens
         self._record("preempted", request.request_id, reason=reason, tokens=tokens)
 
@@ -94,6 +98,7 @@ class Reporter:
     def finished(self, request: Request) -> None:
         """A request ended, in whatever way."""
         self._computed_before.pop(request.request_id, None)
+        self._held_back.discard(request.request_id)
         self._record(
             "finished",
             request.request_id,

@@ -1,0 +1,162 @@
+"""What a long queue costs: ``python -m sjf_bench.queue_cost`` (about a minute).
+
+Three measurements on vLLM's real schedulers with no model behind them, in one process, the
+arms taken in turn. On a busy machine a median of one arm may fall into a slow stretch and the
+other's not; so a ratio is the median, over two turns each, of what both took in the same turns:
+
+1. seconds for 1,000 single aborts with 50,000 requests waiting, ours and stock FCFS;
+2. ``schedule()`` with 50,000 waiting over that with 50, ours;
+3. ``schedule()`` with 256 running and 10,000 waiting, ours over stock FCFS.
+"""
+
+import gc
+import logging
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from sjf_bench.simulator import EngineShape, SimulatedRequest, Simulation
+
+SJF = "vllm_sjf.SJFScheduler"
+ABORTS = 1_000
+# Memory and lengths are ample: all slots stay taken, and each step is one of decoding.
+SHAPE = EngineShape(max_num_seqs=256, max_num_batched_tokens=8192, num_gpu_blocks=60_000)
+OUTPUT_TOKENS = 3_000
+
+
+@dataclass
+class Arm:
+    """One scheduler with its queue, and the seconds of each ``schedule()`` that was timed."""
+
+    simulation: Simulation
+    seconds: list[float]
+
+    def run_step(self, *, timed: bool) -> None:
+        """Run one step; if ``timed``, note what ``schedule()`` took."""
+        scheduler = self.simulation.scheduler
+        schedule: Callable[..., Any] = scheduler.schedule
+
+        def watched() -> Any:  # noqa: ANN401 - vLLM's
+            start_s = time.perf_counter()
+            output = schedule()
+            self.seconds.append(time.perf_counter() - start_s)
+            return output
+
+        if timed:
+            scheduler.schedule = watched
+        try:
+            self.simulation.step()
+        finally:
+            scheduler.schedule = schedule
+
+    @property
+    def median_s(self) -> float:
+        """The median of what was timed."""
+        return statistics.median(self.seconds)
+
+    def ratio_to(self, other: "Arm") -> float:
+        """The median, over two turns each, of this arm's time over ``other``'s."""
+        mine, theirs = (
+            [first + second for first, second in in_twos(arm.seconds)] for arm in (self, other)
+        )
+        return statistics.median(one / two for one, two in zip(mine, theirs, strict=True))
+
+
+def in_twos(seconds: list[float]) -> Iterator[tuple[float, float]]:
+    """Pair the turns in which an arm went first with those in which it went second."""
+    return zip(seconds[::2], seconds[1::2], strict=True)
+
+
+def make_arm(scheduler_cls: str | None, *, waiting: int, running: int) -> Arm:
+    """Return a scheduler with that many requests, every slot that ``running`` names taken."""
+    simulation = Simulation(
+        EngineShape(
+            max_num_seqs=running,
+            max_num_batched_tokens=SHAPE.max_num_batched_tokens,
+            num_gpu_blocks=SHAPE.num_gpu_blocks,
+        ),
+        scheduler_cls=scheduler_cls,
+    )
+    for index in range(running + waiting):
+        tokens = 1 + index % (OUTPUT_TOKENS // 2) if index >= running else OUTPUT_TOKENS
+        simulation.add(
+            SimulatedRequest(
+                request_id=f"r{index:06d}",
+                arrival_s=0.0,
+                prompt_token_ids=[5 + index % 1000] * 16,
+                output_tokens=OUTPUT_TOKENS,
+                max_tokens=OUTPUT_TOKENS,
+                xargs={"predicted_output_tokens": tokens},
+            )
+        )
+        if index + 1 == running:
+            for _ in range(4):
+                simulation.step()
+    assert len(simulation.scheduler.running) == running, "some slots are free"
+    return Arm(simulation, [])
+
+
+def abort_seconds(arm: Arm) -> float:
+    """Return the seconds that 1,000 single aborts of waiting requests take."""
+    names = [each.request_id for each in arm.simulation.scheduler.waiting][::-7][:ABORTS]
+    start_s = time.perf_counter()
+    for name in names:
+        arm.simulation.abort(name)
+    return time.perf_counter() - start_s
+
+
+def measure_in_turn(arms: list[Arm], steps: int, progress: Progress, what: str) -> None:
+    """Time ``steps`` calls of each arm, one of each in turn, the first few thrown away."""
+    gc.collect()
+    gc.freeze()  # what the arms hold is no garbage: collections would be charged to either
+    for index in progress.track(range(-20, steps), description=what):
+        # The order turns, so that neither always runs on the other's warm caches.
+        for arm in arms if index % 2 else reversed(arms):
+            arm.run_step(timed=index >= 0)
+    gc.unfreeze()
+
+
+def main() -> None:
+    """Measure, and print one table."""
+    logging.disable(logging.WARNING)
+    console = Console()
+    table = Table("measure", "ours", "compared with", "ratio", "aim")
+    with Progress(console=console, transient=True) as progress:
+        deep = make_arm(SJF, waiting=50_000, running=16)
+        shallow = make_arm(SJF, waiting=50, running=16)
+        measure_in_turn([deep, shallow], 400, progress, "50,000 waiting against 50")
+        stock_deep = make_arm(None, waiting=50_000, running=16)
+        ours_s, stock_s = abort_seconds(deep), abort_seconds(stock_deep)
+        del stock_deep
+        ours = make_arm(SJF, waiting=10_000, running=256)
+        stock = make_arm(None, waiting=10_000, running=256)
+        measure_in_turn([ours, stock], 400, progress, "ours against stock FCFS")
+    table.add_row(
+        "1,000 single aborts, 50,000 waiting",
+        f"{ours_s:.3f} s",
+        f"{stock_s:.3f} s (stock)",
+        f"{ours_s / stock_s:.3f}",
+        "< 1 s",
+    )
+    for what, one, other, against, aim in (
+        ("schedule(), 50,000 waiting", deep, shallow, "50 waiting", "<= 1.20"),
+        ("schedule(), 256 running, 10,000 waiting", ours, stock, "stock", "<= 1.10"),
+    ):
+        table.add_row(
+            what,
+            f"{one.median_s * 1e6:.0f} us",
+            f"{other.median_s * 1e6:.0f} us ({against})",
+            f"{one.ratio_to(other):.3f}",
+            aim,
+        )
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()
