@@ -2,11 +2,12 @@
 
 import json
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -165,11 +166,26 @@ def _pool(processes: int) -> Iterator[ProcessPoolExecutor | None]:
         yield None
         return
     # Spawned, not forked: vLLM and torch start threads that a fork would not carry over.
-    pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=quiet_vllm)
+    pool = ProcessPoolExecutor(
+        processes, mp_context=get_context("spawn"), initializer=_begin_worker
+    )
     try:
         yield pool
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _begin_worker() -> None:
+    """Quieten vLLM, and end with the parent: a killed parent cannot end its workers."""
+    quiet_vllm()
+    parent = parent_process()
+    assert parent is not None, "a worker has a parent"
+
+    def end_with_parent() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
 
 def _progress(console: Console) -> Progress:

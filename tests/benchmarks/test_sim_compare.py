@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -65,16 +66,30 @@ def test_same_matrix_same_bytes_and_every_cell_is_there(matrix, tmp_path):
         assert all(figure in row for row in rows)
 
 
+def children(pid):
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def alive(pid):
+    stat = Path(f"/proc/{pid}/stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
 def test_a_killed_run_goes_on_without_doing_finished_cells_again(matrix, tmp_path):
     out = tmp_path / "out"
     command = [sys.executable, "-m", "vllm_sjf.cli", "compare", str(matrix), "--out", str(out)]
-    process = subprocess.Popen([*command, "--processes", "1"], stdout=subprocess.DEVNULL)
+    process = subprocess.Popen([*command, "--processes", "2"], stdout=subprocess.DEVNULL)
     journal = out / "journal.jsonl"
     deadline = time.monotonic() + 240
     while time.monotonic() < deadline and not (journal.is_file() and journal.read_text()):
         time.sleep(0.05)
+    workers = children(process.pid)
     process.send_signal(signal.SIGKILL)
     process.wait()
+    while time.monotonic() < deadline and any(map(alive, workers)):
+        time.sleep(0.05)
+    assert workers
+    assert not any(map(alive, workers)), "a worker outlived the run"
     kept = journal.read_text().splitlines()
     assert 0 < len(kept) < 12, "the run was killed too early or too late to show anything"
     with journal.open("a") as file:
