@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from vllm_sjf.config import TrafficClass
+from vllm_sjf.lane import Rank
 from vllm_sjf.policy.bypass import BoundedBypass
-from vllm_sjf.ranked_queue import Rank, RankedQueue
+from vllm_sjf.ranked_queue import RankedQueue
 
 CLASSES = (
     TrafficClass(name="interactive", rank=0, max_wait_s=50.0),

@@ -1,11 +1,12 @@
 """One record a request, from its arrival to its end: the job, and its place in the queue."""
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 
 from vllm_sjf.jobs import Job, Prediction
+from vllm_sjf.lane import Rank
 from vllm_sjf.policy.ordering import OrderingPolicy
-from vllm_sjf.ranked_queue import Rank
 
 
 class JobLedger:
@@ -29,6 +30,10 @@ class JobLedger:
         """Tell whether a request is alive."""
         return request_id in self._jobs
 
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the ids of all live requests, in order of arrival."""
+        return iter(self._jobs)
+
     def add(self, job: Job) -> None:
         """Begin a request's record."""
         self._jobs[job.request_id] = job
@@ -50,6 +55,14 @@ class JobLedger:
             rank = Rank(job.traffic_class, self._ordering.key(job), job.arrival_s)
             self._ranks[request_id] = rank
         return rank
+
+    def appraise(
+        self, request_id: str, *, uncached_prompt_tokens: int, prediction: Prediction
+    ) -> None:
+        """What a request will cost is known: at its arrival, or when it is first ranked."""
+        self._update(
+            request_id, uncached_prompt_tokens=uncached_prompt_tokens, prediction=prediction
+        )
 
     def begin_wait(
         self, request_id: str, *, uncached_prompt_tokens: int, generated_tokens: int

@@ -34,11 +34,22 @@ class PredictionService:
     def __init__(
         self, predictor: LengthPredictor | None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._predictor = predictor
         self.counts: Counter[str] = Counter()
+        self._clock = clock
+        self._predictor: LengthPredictor | None = None
         self._worker: PredictionWorker | None = None
+        self.use(predictor)
+
+    @property
+    def has_predictor(self) -> bool:
+        """Whether anything but hints is asked."""
+        return self._predictor is not None
+
+    def use(self, predictor: LengthPredictor | None) -> None:
+        """Ask ``predictor`` from now on, where none was asked before."""
+        self._predictor = predictor
         if predictor is not None and predictor.slow:
-            self._worker = PredictionWorker(self._predict_batch, clock)
+            self._worker = PredictionWorker(self._predict_batch, self._clock)
 
     def predict(
         self, request_id: str, features: PromptFeatures | None, xargs: Mapping[str, Any]

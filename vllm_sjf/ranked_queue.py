@@ -5,105 +5,17 @@ with a ``request_id``. Every operation is O(log n) amortised; nothing is ever re
 because keys do not change while an item is held.
 """
 
-import heapq
 import sys
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from vllm_sjf.config import TrafficClass
-from vllm_sjf.jobs import RankKey
+from vllm_sjf.lane import Entry, HasRequestId, Item, Lane, Rank
 
-
-class HasRequestId(Protocol):
-    """The least that the queue needs of an item."""
-
-    @property
-    def request_id(self) -> str:
-        """Unique among the items held at one time."""
-        ...
-
-
-Item = TypeVar("Item", bound=HasRequestId)
 Contra = TypeVar("Contra", bound=HasRequestId, contravariant=True)
 
-
-@dataclass(frozen=True, slots=True)
-class Rank:
-    """Where an item belongs: its class, its key within it, and when it first arrived (s).
-
-    never_fits: it is larger than all memory, and goes only when nobody else waits.
-    """
-
-    traffic_class: str
-    key: RankKey
-    arrival_s: float
-    never_fits: bool = False
-
-
-@dataclass(slots=True, eq=False)
-class _Entry(Generic[Item]):
-    item: Item
-    rank: Rank
-    live: bool = True
-
-
-@dataclass(slots=True)
-class _Lane(Generic[Item]):
-    """One class's items, in both orders that may decide: by key and by arrival.
-
-    ``serial`` makes every heap tuple unique before the comparison reaches an entry; an item
-    that is removed and added again has a dead entry with an equal key beside its live one.
-    """
-
-    spec: TrafficClass
-    by_key: list[tuple[RankKey, int, _Entry[Item]]] = field(default_factory=list)
-    by_arrival: list[tuple[float, int, _Entry[Item]]] = field(default_factory=list)
-    live: int = 0
-
-    def push(self, entry: _Entry[Item], serial: int) -> None:
-        heapq.heappush(self.by_key, (entry.rank.key, serial, entry))
-        heapq.heappush(self.by_arrival, (entry.rank.arrival_s, serial, entry))
-        self.live += 1
-
-    def first(self) -> _Entry[Item]:
-        return _first_live(self.by_key)
-
-    def oldest(self) -> _Entry[Item]:
-        return _first_live(self.by_arrival)
-
-    def next_best(self, count: int) -> list[_Entry[Item]]:
-        """The first ``count`` live entries by key; O(count log n)."""
-        taken: list[tuple[RankKey, int, _Entry[Item]]] = []
-        while self.by_key and len(taken) < count:
-            top = heapq.heappop(self.by_key)
-            if top[-1].live:
-                taken.append(top)
-        for top in taken:
-            heapq.heappush(self.by_key, top)
-        return [entry for _, _, entry in taken]
-
-    def compact(self) -> None:
-        """Drop dead entries once they outnumber the live ones: O(1) amortised a removal."""
-        limit = max(64, 2 * self.live)
-        if len(self.by_key) > limit:
-            _sweep(self.by_key)
-        if len(self.by_arrival) > limit:
-            _sweep(self.by_arrival)
-
-
-def _first_live(heap: list[tuple[Any, int, _Entry[Item]]]) -> _Entry[Item]:
-    while not heap[0][-1].live:
-        heapq.heappop(heap)
-    return heap[0][-1]
-
-
-def _sweep(heap: list[tuple[Any, int, _Entry[Item]]]) -> None:
-    heap[:] = [each for each in heap if each[-1].live]
-    heapq.heapify(heap)
-
-
+MOVED_PER_STEP = 64  # items taken over from another queue that are ranked in one step
 _OVERSIZE = TrafficClass(name="oversize", rank=sys.maxsize)
 
 
@@ -129,6 +41,33 @@ class Bypass(Protocol[Contra]):
         ...
 
 
+class Gate(Protocol[Contra]):
+    """Which classes may start a request now, and which goes first; see policy/gate.py."""
+
+    def order(self, names: Sequence[str], /) -> Sequence[str]:
+        """Sort classes that have work, best first; they come sorted by rank."""
+        ...
+
+    def admits(self, traffic_class: str, first: Contra, /, *, overdue: bool) -> bool:
+        """Tell whether ``first`` of the class may start; overdue: it waited `max_wait_s`."""
+        ...
+
+
+class OpenGate:
+    """Every class may start, the best rank first."""
+
+    def order(self, names: Sequence[str], /) -> Sequence[str]:
+        """As they come."""
+        return names
+
+    def admits(self, _class: str, _first: HasRequestId, /, *, overdue: bool) -> bool:
+        """Always."""
+        return True
+
+
+_OPEN = OpenGate()
+
+
 class RankedQueue(Generic[Item]):
     """Waiting requests in rank order.
 
@@ -137,7 +76,8 @@ class RankedQueue(Generic[Item]):
     popped or removed, so that peek and pop agree whatever is added in between (INV-2).
 
     ``bypass`` says whether an item may start now, and who may go instead of one that may
-    not. While it names nobody the queue is false, though not empty.
+    not; ``gate`` the same of whole classes. While they let nobody through the queue is
+    false, though not empty.
     """
 
     def __init__(
@@ -145,18 +85,21 @@ class RankedQueue(Generic[Item]):
         classes: Sequence[TrafficClass],
         rank_of: Callable[[Item], Rank],
         bypass: Bypass[Item] | None = None,
+        gate: Gate[Item] | None = None,
     ) -> None:
-        self._lanes: dict[str, _Lane[Item]] = {
-            spec.name: _Lane(spec)
+        self._lanes: dict[str, Lane[Item]] = {
+            spec.name: Lane(spec)
             for spec in sorted(classes, key=lambda each: (each.rank, each.name))
         }
         # Apart, so that they are neither hidden nor in anybody's way.
-        self._oversize: _Lane[Item] = _Lane(_OVERSIZE)
+        self._oversize: Lane[Item] = Lane(_OVERSIZE)
         self._waiting: Counter[str] = Counter(dict.fromkeys(self._lanes, 0))
         self._rank_of = rank_of
         self._bypass = bypass
-        self._entries: dict[str, _Entry[Item]] = {}
-        self._pinned: _Entry[Item] | None = None
+        self._gate: Gate[Item] = gate or _OPEN
+        self._taken_over: OrderedDict[str, tuple[Item, str]] = OrderedDict()
+        self._entries: dict[str, Entry[Item]] = {}
+        self._pinned: Entry[Item] | None = None
         self._passed_id: str | None = None  # the head that the pinned item goes ahead of
         self._all_held_back = False  # nobody may start, as the queue stands in this step
         self._now_s = float("-inf")
@@ -167,11 +110,34 @@ class RankedQueue(Generic[Item]):
         self._now_s = now_s
         self._pinned = None
         self._all_held_back = False
+        self._rank_taken_over()
+
+    def take_over(self, items: Iterable[tuple[Item, str]]) -> None:
+        """Hold another queue's items with their classes, the ones to rank first coming first.
+
+        They count at once, and are ranked a bounded number a step: until then they do not
+        start before those that are.
+        """
+        for item, traffic_class in items:
+            self._taken_over[item.request_id] = (item, traffic_class)
+            self._waiting[traffic_class] += 1
+        self._all_held_back = False
+
+    def clear(self) -> list[Item]:
+        """Give up all items, in no order."""
+        items = [entry.item for entry in self._entries.values()]
+        items += [item for item, _ in self._taken_over.values()]
+        self.remove_requests(items)
+        return items
+
+    def configure(self, spec: TrafficClass) -> None:
+        """Let a class that exists have other limits from now on."""
+        self._lanes[spec.name].spec = spec
 
     def add_request(self, request: Item) -> None:
         """Hold ``request`` at its rank; one already held under its id is replaced."""
         self.remove_request(request)
-        entry = _Entry(request, self._rank_of(request))
+        entry = Entry(request, self._rank_of(request))
         self._serial += 1
         self._lane_of(entry).push(entry, self._serial)
         self._waiting[entry.rank.traffic_class] += 1
@@ -205,6 +171,10 @@ class RankedQueue(Generic[Item]):
         entry = self._entries.get(request.request_id)
         if entry is not None:
             self._drop(entry)
+            return
+        taken_over = self._taken_over.pop(request.request_id, None)
+        if taken_over is not None:
+            self._waiting[taken_over[1]] -= 1
 
     def rerank(self, request_id: str) -> None:
         """Move an item to the rank that it has by now; one that is not held is ignored."""
@@ -219,12 +189,12 @@ class RankedQueue(Generic[Item]):
 
     def __len__(self) -> int:
         """Return how many items are held."""
-        return len(self._entries)
+        return len(self._entries) + len(self._taken_over)
 
     def __bool__(self) -> bool:
         """Tell whether something may start now."""
-        if self._bypass is None or not self._entries:
-            return bool(self._entries)
+        if self._bypass is None and self._gate is _OPEN:
+            return bool(self._entries)  # without pinning anybody
         return self._find() is not None
 
     def __iter__(self) -> Iterator[Item]:
@@ -233,6 +203,14 @@ class RankedQueue(Generic[Item]):
             for _, _, entry in sorted(lane.by_key, key=lambda each: each[:2]):
                 if entry.live:
                     yield entry.item
+        for item, _ in self._taken_over.values():
+            yield item
+
+    def oldest_arrivals_s(self) -> dict[str, float]:
+        """Return when the longest waiting item of each class that has one arrived."""
+        return {
+            name: lane.oldest().rank.arrival_s for name, lane in self._lanes.items() if lane.live
+        }
 
     def waiting_by_class(self) -> dict[str, int]:
         """Return how many items each class holds."""
@@ -248,57 +226,84 @@ class RankedQueue(Generic[Item]):
             return []
         found = [first]
         for lane in self._lanes.values():
+            if not lane.live or not self._admits(lane, lane.first(), overdue=False):
+                continue
             found += [each for each in lane.next_best(limit) if each is not first]
             if len(found) >= limit:
                 break
         return [each.item for each in found[:limit]]
 
-    def _next(self) -> _Entry[Item]:
+    def _next(self) -> Entry[Item]:
         entry = self._find()
         if entry is None:
             raise IndexError("the queue holds nothing that may start now")
         return entry
 
-    def _find(self) -> _Entry[Item] | None:
+    def _find(self) -> Entry[Item] | None:
         if self._pinned is None and self._entries and not self._all_held_back:
             self._pinned = self._choose()
             self._all_held_back = self._pinned is None
         return self._pinned
 
-    def _choose(self) -> _Entry[Item] | None:
+    def _choose(self) -> Entry[Item] | None:
         """The head, or whoever may bypass a head that does not fit."""
         self._passed_id = None
-        lane, head = self._head()
+        found = self._head()
+        if found is None:
+            return None
+        lane, head = found
         if self._bypass is None or self._bypass.fits(head.item):
             return head
         if not self._bypass.may_pass(head.item.request_id, self._now_s):
             return None
         for entry in lane.next_best(self._bypass.max_candidates):
-            if entry is not head and self._bypass.fits(entry.item):
+            if (
+                entry is not head
+                and self._bypass.fits(entry.item)
+                and self._admits(lane, entry, overdue=False)
+            ):
                 self._passed_id = head.item.request_id
                 return entry
         return None
 
-    def _head(self) -> tuple[_Lane[Item], _Entry[Item]]:
-        """The longest-overdue item of any class, else the best of the best-ranked class."""
-        overdue: tuple[_Lane[Item], _Entry[Item]] | None = None
-        best: tuple[_Lane[Item], _Entry[Item]] | None = None
-        for lane in self._lanes.values():
+    def _head(self) -> tuple[Lane[Item], Entry[Item]] | None:
+        """The longest-overdue item of any class, else the best of the class that goes first."""
+        overdue: tuple[Lane[Item], Entry[Item]] | None = None
+        with_work: list[str] = []
+        for name, lane in self._lanes.items():
             if not lane.live:
                 continue
-            best = best or (lane, lane.first())
+            with_work.append(name)
             oldest = lane.oldest()
-            waited_s = self._now_s - oldest.rank.arrival_s
-            if waited_s > lane.spec.max_wait_s and (
-                overdue is None or oldest.rank.arrival_s < overdue[1].rank.arrival_s
+            if (
+                self._now_s - oldest.rank.arrival_s > lane.spec.max_wait_s
+                and (overdue is None or oldest.rank.arrival_s < overdue[1].rank.arrival_s)
+                and self._admits(lane, oldest, overdue=True)
             ):
                 overdue = (lane, oldest)
-        return overdue or best or (self._oversize, self._oversize.first())
+        if overdue is not None:
+            return overdue
+        for name in self._gate.order(with_work):
+            lane = self._lanes[name]
+            if self._admits(lane, lane.first(), overdue=False):
+                return lane, lane.first()
+        if not with_work and self._oversize.live:
+            return self._oversize, self._oversize.first()
+        return None
 
-    def _lane_of(self, entry: _Entry[Item]) -> _Lane[Item]:
+    def _admits(self, lane: Lane[Item], entry: Entry[Item], *, overdue: bool) -> bool:
+        return self._gate.admits(lane.spec.name, entry.item, overdue=overdue)
+
+    def _rank_taken_over(self) -> None:
+        for _ in range(min(MOVED_PER_STEP, len(self._taken_over))):
+            _, (item, traffic_class) = self._taken_over.popitem(last=False)
+            self._waiting[traffic_class] -= 1
+            self.add_request(item)
+
+    def _lane_of(self, entry: Entry[Item]) -> Lane[Item]:
         return self._oversize if entry.rank.never_fits else self._lanes[entry.rank.traffic_class]
 
-    def _drop(self, entry: _Entry[Item]) -> None:
+    def _drop(self, entry: Entry[Item]) -> None:
         entry.live = False
         self._all_held_back = False
         if self._pinned is entry:

@@ -42,6 +42,12 @@ def private_blocks(scheduler: "Scheduler", request: "Request") -> int:
     return sum(block.ref_cnt == 1 for group in groups for block in group)
 
 
+def held_blocks(scheduler: "Scheduler", request: "Request") -> int:
+    """Return how many blocks a request holds, shared ones counted in full."""
+    groups = scheduler.kv_cache_manager.coordinator.get_blocks(request.request_id)
+    return sum(len(group) for group in groups)
+
+
 def allocated_tokens(scheduler: "Scheduler", request: "Request") -> int:
     """Return how many tokens the blocks of a request hold when full; one kind of cache only."""
     groups = scheduler.kv_cache_manager.coordinator.get_blocks(request.request_id)

@@ -73,6 +73,10 @@ class Reporter:
             self.counts["held_back"] += 1
             self._record("held_back", request_id)
 
+    def is_held_back(self, request_id: str) -> bool:
+        """Tell whether a waiting request did not fit when it was last asked about."""
+        return request_id in self._held_back
+
     def preempted(self, request: Request, reason: Reason) -> None:
         """A running request lost its place; called before vLLM resets its counters."""
         self.counts[f"preempted_{reason}"] += 1

@@ -20,17 +20,21 @@ from vllm.v1.request import Request
 
 from vllm_sjf.config import CONFIG_KEY, Mode, SJFConfig
 from vllm_sjf.engine import compat, kv
+from vllm_sjf.engine.modes import ModeSwitch
+from vllm_sjf.engine.operator import Operator
 from vllm_sjf.engine.preemptor import Preemptor
 from vllm_sjf.engine.reporter import Reporter
 from vllm_sjf.engine.requests import prompt_features, traffic_class, xargs_of
 from vllm_sjf.engine.reservation import KVReservation
 from vllm_sjf.jobs import Job, Reason
+from vllm_sjf.lane import Rank
 from vllm_sjf.ledger import JobLedger
 from vllm_sjf.policy.bypass import BoundedBypass
+from vllm_sjf.policy.gate import ClassGate
 from vllm_sjf.policy.ordering import OrderingPolicy
 from vllm_sjf.prediction import PredictionService
 from vllm_sjf.preflight import load_predictor
-from vllm_sjf.ranked_queue import Rank, RankedQueue
+from vllm_sjf.ranked_queue import RankedQueue
 
 logger = init_logger("vllm.sjf")
 
@@ -79,14 +83,15 @@ class SJFMixin(_Base):
                 len(self.kv_cache_config.kv_cache_groups),
             )
         self.reservation, bypass = self._make_reservation()
+        self.gate = ClassGate(self.sjf_config.classes)
         self.ranked: RankedQueue[Request] = RankedQueue(
-            self.sjf_config.classes, self._rank_of, bypass
+            self.sjf_config.classes, self._rank_of, bypass, self.gate
         )
         self.preemptor = Preemptor(self, self.sjf_config)
         self.reporter = Reporter(self, self.sjf_config)
-        self._orders = self.sjf_config.mode is Mode.SJF
-        if self._orders:
-            self._take_over_the_queue()
+        self.modes = ModeSwitch(self, self.sjf_config.mode)
+        self.operator = Operator(self)
+        self._unpredicted: set[str] = set()  # arrived in mode fcfs and not ranked since
         logger.info(
             "sjf: %s, mode %s, predictor %s",
             type(self).__name__,
@@ -104,25 +109,33 @@ class SJFMixin(_Base):
         )
         return reservation, bypass
 
-    def _take_over_the_queue(self) -> None:
-        if self.policy is not SchedulingPolicy.FCFS:
-            logger.info("sjf: orders by priority itself, so --scheduling-policy is set aside")
-            # vLLM then evicts the last of `running` instead of the largest (priority, arrival).
-            self.policy = SchedulingPolicy.FCFS
-        self.waiting = self.ranked
-
     def add_request(self, request: Request) -> None:
         """Stamp, predict and rank a new request, then let vLLM queue it."""
         # An id that vLLM knows already is a further chunk of a streaming session.
-        if self.sjf_config.mode is not Mode.FCFS and request.request_id not in self.requests:
-            job = self._job_of(request)
-            self.ledger.add(job)
-            self.reporter.queued(job)
+        if request.request_id not in self.requests:
+            self.ledger.add(self._job_of(request))
+            if self.modes.predicts:
+                self._predict(request)
+            else:
+                self._unpredicted.add(request.request_id)
         super().add_request(request)
+
+    def change_mode(self, mode: Mode) -> None:
+        """Switch between sjf, shadow and fcfs, between two steps; no request is lost.
+
+        Raises ConfigError, and changes nothing, when a predictor that was not needed so far
+        does not load.
+        """
+        if not self.prediction.has_predictor:
+            config = self.sjf_config.model_copy(update={"mode": mode})
+            if config.predicts:
+                fingerprint = compat.tokenizer_fingerprint(self.vllm_config)
+                self.prediction.use(load_predictor(config, fingerprint))
+        self.modes.change(mode)
 
     def schedule(self, *args: Any, **kwargs: Any) -> SchedulerOutput:
         """One step of vLLM's own loop, with queue and running list prepared for it."""
-        if self._orders:
+        if self.modes.orders:
             self.ranked.begin_step(self.clock())
             if self.reservation is not None:
                 self.reservation.begin_step()
@@ -130,7 +143,7 @@ class SJFMixin(_Base):
             throttled = bool(args and args[0]) or bool(kwargs.get("throttle_prefills"))
             if self._decides_on_memory:
                 self.preemptor.prepare_step(may_displace=not throttled)
-        elif self.sjf_config.mode is Mode.SHADOW:
+        else:
             self._take_predictions()
         output: SchedulerOutput = super().schedule(*args, **kwargs)
         self.reporter.stepped(output)
@@ -173,21 +186,31 @@ class SJFMixin(_Base):
             self._preemption_reason = Reason.KV_SHORT
 
     def _job_of(self, request: Request) -> Job:
-        xargs = xargs_of(request)
         return Job(
             request_id=request.request_id,
             arrival_s=self.clock(),
-            traffic_class=traffic_class(xargs, self.sjf_config.classes),
+            traffic_class=traffic_class(xargs_of(request), self.sjf_config.classes),
             priority=request.priority,
-            uncached_prompt_tokens=compat.uncached_tokens(self, request)[0],
+            uncached_prompt_tokens=request.num_prompt_tokens,
             max_tokens=request.max_tokens,
-            prediction=self.prediction.predict(
-                request.request_id, prompt_features(request, self.max_model_len), xargs
-            ),
         )
+
+    def _predict(self, request: Request) -> None:
+        prediction = self.prediction.predict(
+            request.request_id, prompt_features(request, self.max_model_len), xargs_of(request)
+        )
+        self.ledger.appraise(
+            request.request_id,
+            uncached_prompt_tokens=compat.uncached_tokens(self, request)[0],
+            prediction=prediction,
+        )
+        self.reporter.queued(self.ledger.job(request.request_id))
 
     def _rank_of(self, request: Request) -> Rank:
         request_id = request.request_id
+        if request_id in self._unpredicted:
+            self._unpredicted.discard(request_id)
+            self._predict(request)
         if request.num_preemptions and not self.ledger.is_ranked(request_id):
             self.ledger.begin_wait(
                 request_id,
@@ -211,6 +234,7 @@ class SJFMixin(_Base):
 
     def _free_request(self, request: Request, *args: Any, **kwargs: Any) -> Any:
         self.reporter.finished(request)
+        self._unpredicted.discard(request.request_id)
         job = self.ledger.forget(request.request_id)
         if self.reservation is not None:
             self.reservation.forget(request, job)

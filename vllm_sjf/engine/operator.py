@@ -1,0 +1,200 @@
+"""What an operator may see and change of a running scheduler, between two steps.
+
+Everything here runs in the engine's process, where one thread runs both the steps and these
+calls. Answers hold only what JSON has.
+"""
+
+from collections.abc import Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+from vllm.logger import init_logger
+from vllm.v1.request import Request, RequestStatus
+
+from vllm_sjf.config import ConfigError, Mode, TrafficClass
+from vllm_sjf.engine import kv
+
+if TYPE_CHECKING:
+    from vllm_sjf.engine.scheduler import SJFMixin
+
+logger = init_logger("vllm.sjf")
+
+FIXED = frozenset({"name", "rank"})  # of a class; they decide who is displaced by whom
+MOST_SCANNED = 10_000  # waiting requests looked at for one answer
+
+
+class OperatorError(ValueError):
+    """The change or question is refused, and nothing was changed."""
+
+
+class UnknownError(OperatorError):
+    """There is no such class or request."""
+
+
+class Operator:
+    """One scheduler's control surface."""
+
+    def __init__(self, scheduler: "SJFMixin") -> None:
+        self._scheduler = scheduler
+
+    def state(self) -> dict[str, Any]:
+        """Return mode, predictor health and each class's load; O(running) and a bounded scan.
+
+        By class: ``running``, ``waiting`` (requests), ``oldest_wait_s`` (null when none waits),
+        ``kv_share`` (of all KV blocks, 0 to 1), ``paused``, ``closed_by`` (why the class may
+        start nobody now, or null), ``rank`` and its limits under ``limits``.
+        """
+        scheduler = self._scheduler
+        running = dict.fromkeys(scheduler.gate.classes, 0)
+        blocks = dict.fromkeys(scheduler.gate.classes, 0)
+        for request in scheduler.running:
+            name = self._class_of(request)
+            running[name] += 1
+            blocks[name] += kv.held_blocks(scheduler, request)
+        oldest = self._oldest_waits_s()
+        pool = max(kv.pool_blocks(scheduler), 1)
+        classes = {}
+        for name, spec in scheduler.gate.classes.items():
+            classes[name] = {
+                "rank": spec.rank,
+                "running": running[name],
+                "waiting": scheduler.ledger.by_class[name] - running[name],
+                "oldest_wait_s": oldest.get(name),
+                "kv_share": blocks[name] / pool,
+                "paused": name in scheduler.gate.paused,
+                "closed_by": scheduler.gate.closed_by(name) if scheduler.modes.orders else None,
+                "limits": spec.model_dump(mode="json", exclude=set(FIXED)),
+            }
+        return {
+            "mode": str(scheduler.modes.mode),
+            "predictor": {
+                "name": scheduler.sjf_config.predictor,
+                "loaded": scheduler.prediction.has_predictor,
+                "counts": dict(scheduler.prediction.counts),
+            },
+            "counts": dict(scheduler.reporter.counts),
+            "classes": classes,
+        }
+
+    def explain(self, request_id: str) -> dict[str, Any]:
+        """Return what is known of a live request and why it waits.
+
+        request_id: the engine's, or a part of it that no other live request has.
+        Raises UnknownError when no or several live requests match.
+        """
+        scheduler = self._scheduler
+        request = self._find(request_id)
+        job = scheduler.ledger.job(request.request_id)
+        length = job.prediction.length
+        return {
+            "request_id": request.request_id,
+            "status": request.status.name.lower(),
+            "traffic_class": job.traffic_class,
+            "class_rank": scheduler.gate.classes[job.traffic_class].rank,
+            "priority": job.priority,
+            "age_s": scheduler.clock() - job.arrival_s,
+            "uncached_prompt_tokens": job.uncached_prompt_tokens,
+            "predicted_tokens": None if length is None else length.expected_tokens(job.max_tokens),
+            "source": str(job.prediction.source),
+            "cost_tokens": scheduler.ordering.cost_tokens(job),
+            "virtual_start_s": scheduler.ordering.virtual_start_s(job),
+            "output_tokens": request.num_output_tokens,
+            "preemptions": request.num_preemptions,
+            "waits_because": self._why_it_waits(request),
+        }
+
+    def set_class(self, name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """Pause or resume a class (``paused``) or change its limits; return its new settings.
+
+        Effective from the next step on. Raises UnknownError for a class that does not exist, and
+        OperatorError naming the key for what cannot be set; then nothing is changed.
+        """
+        gate = self._scheduler.gate
+        spec = gate.classes.get(name)
+        if spec is None:
+            known = ", ".join(gate.classes)
+            raise UnknownError(f"{name}: no such class; there are {known}")
+        settings = dict(changes)
+        paused = settings.pop("paused", name in gate.paused)
+        if not isinstance(paused, bool):
+            raise OperatorError("paused: must be true or false")
+        if fixed := sorted(FIXED & settings.keys()):
+            raise OperatorError(f"{', '.join(fixed)}: cannot be changed while the server runs")
+        try:
+            spec = TrafficClass.model_validate({**spec.model_dump(), **settings})
+        except ValidationError as error:
+            raise OperatorError("; ".join(map(_explain, error.errors()))) from None
+        gate.classes[name] = spec
+        (gate.paused.add if paused else gate.paused.discard)(name)
+        self._scheduler.ranked.configure(spec)
+        return {"name": name, "paused": paused, **spec.model_dump(mode="json", exclude={"name"})}
+
+    def set_mode(self, mode: str) -> dict[str, Any]:
+        """Switch to ``sjf``, ``shadow`` or ``fcfs``; return the mode before and after.
+
+        Raises OperatorError for another mode, or when the predictor that the mode needs does
+        not load; then nothing is changed.
+        """
+        try:
+            wanted = Mode(mode)
+        except ValueError:
+            raise OperatorError(f"mode: {mode!r} is none of {', '.join(Mode)}") from None
+        before = self._scheduler.modes.mode
+        try:
+            self._scheduler.change_mode(wanted)
+        except ConfigError as error:
+            raise OperatorError(str(error)) from None
+        return {"mode": str(wanted), "before": str(before)}
+
+    def _class_of(self, request: Request) -> str:
+        return self._scheduler.ledger.job(request.request_id).traffic_class
+
+    def _oldest_waits_s(self) -> dict[str, float]:
+        """By class with waiting requests; those at the head of a stock queue are the oldest."""
+        scheduler = self._scheduler
+        arrivals = scheduler.ranked.oldest_arrivals_s()
+        queues = (scheduler.kv_holding_waiting, scheduler.waiting)
+        for queue in queues if not scheduler.modes.orders else queues[:1]:
+            for request in islice(queue, MOST_SCANNED):
+                job = scheduler.ledger.job(request.request_id)
+                known_s = arrivals.get(job.traffic_class, job.arrival_s)
+                arrivals[job.traffic_class] = min(job.arrival_s, known_s)
+        now_s = scheduler.clock()
+        return {name: now_s - arrival_s for name, arrival_s in arrivals.items()}
+
+    def _find(self, wanted: str) -> Request:
+        scheduler = self._scheduler
+        if wanted in scheduler.ledger:
+            return scheduler.requests[wanted]
+        found = list(islice((name for name in scheduler.ledger if wanted in name), 5))
+        if not wanted or not found:
+            raise UnknownError(f"{wanted}: no such request is alive")
+        if len(found) > 1:
+            raise UnknownError(f"{wanted}: several requests match, name one: {', '.join(found)}")
+        return scheduler.requests[found[0]]
+
+    def _why_it_waits(self, request: Request) -> str | None:
+        """Return the first reason that holds; None for a request that runs."""
+        scheduler = self._scheduler
+        if request.status is RequestStatus.RUNNING:
+            return None
+        if scheduler._is_blocked_waiting_status(request.status):
+            return f"blocked: {request.status.name.lower()}"
+        if not scheduler.modes.orders:
+            return f"mode {scheduler.modes.mode}: its turn in vLLM's own order has not come"
+        if closed_by := scheduler.gate.closed_by(self._class_of(request)):
+            return f"its class may not start now: {closed_by}"
+        if scheduler.reporter.is_held_back(request.request_id):
+            return "it does not fit into the KV memory predicted to be needed"
+        if len(scheduler.running) >= scheduler.max_num_active_reqs:
+            return "all slots are taken, and it is not worth displacing anybody for it"
+        return "others go first, or its KV blocks are not free"
+
+
+def _explain(detail: Any) -> str:  # noqa: ANN401 - pydantic's ErrorDetails is not importable
+    key = ".".join(map(str, detail["loc"]))
+    if detail["type"] == "extra_forbidden":
+        known = ", ".join(["paused", *(TrafficClass.model_fields.keys() - FIXED)])
+        return f"{key}: unknown setting; there are {known}"
+    return f"{key}: {detail['msg']} (got {detail['input']!r})"
