@@ -10,8 +10,9 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from vllm_sjf.engine.scheduler import SJFScheduler
+    from vllm_sjf.http.middleware import TrafficClassMiddleware
 
-__all__ = ["SJFScheduler", "__version__"]
+__all__ = ["SJFScheduler", "TrafficClassMiddleware", "__version__"]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - the signature that PEP 562 asks for
@@ -19,4 +20,8 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - the signature that PEP 562 
         from vllm_sjf.engine.scheduler import SJFScheduler
 
         return SJFScheduler
+    if name == "TrafficClassMiddleware":
+        from vllm_sjf.http.middleware import TrafficClassMiddleware
+
+        return TrafficClassMiddleware
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

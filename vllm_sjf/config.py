@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 CONFIG_KEY = "sjf"
 
@@ -89,6 +89,21 @@ class DecisionLogging(_Section):
     max_mib: Annotated[int, Field(ge=1)] = 64
 
 
+class Routing(_Section):
+    """How ``vllm_sjf.TrafficClassMiddleware`` finds a request's class; the first that applies.
+
+    api_keys: SHA-256 (64 hexadecimal digits) of an API key, to class.
+    path_prefixes: ``{"/batch": "batch"}`` makes ``/batch/v1/...`` an endpoint for batch work.
+    trusted_header: name of a header that holds the class; your proxy must strip it from clients.
+    max_body_mib: larger requests are refused, because their class cannot be written into them.
+    """
+
+    api_keys: dict[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")], str] = {}
+    path_prefixes: dict[Annotated[str, Field(pattern=r"^/[^/].*[^/]$|^/[^/]$")], str] = {}
+    trusted_header: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+$")] | None = None
+    max_body_mib: Annotated[int, Field(ge=1)] = 64
+
+
 DEFAULT_CLASSES = (
     TrafficClass(name="interactive", rank=0),
     TrafficClass(name="batch", rank=1),
@@ -115,6 +130,7 @@ class SJFConfig(_Section):
     displacement: Displacement = Displacement()
     reservation: Reservation = Reservation()
     decision_log: DecisionLogging = DecisionLogging()
+    routing: Routing = Routing()
     classes: Annotated[tuple[TrafficClass, ...], Field(min_length=1, strict=False)] = (
         DEFAULT_CLASSES
     )
@@ -126,6 +142,14 @@ class SJFConfig(_Section):
         if len(set(names)) < len(names):
             raise ValueError("two classes have the same name; give each its own")
         return classes
+
+    @model_validator(mode="after")
+    def _routes_lead_to_classes(self) -> "SJFConfig":
+        names = {each.name for each in self.classes}
+        routed = {*self.routing.api_keys.values(), *self.routing.path_prefixes.values()}
+        if unknown := sorted(routed - names):
+            raise ValueError(f"routing names classes that do not exist: {', '.join(unknown)}")
+        return self
 
     @property
     def predicts(self) -> bool:
@@ -160,6 +184,7 @@ def _explain(detail: Any) -> str:  # noqa: ANN401 - pydantic's ErrorDetails is n
             "displacement": Displacement,
             "reservation": Reservation,
             "decision_log": DecisionLogging,
+            "routing": Routing,
         }
         owner = sections.get(str(detail["loc"][0]), SJFConfig) if detail["loc"][1:] else SJFConfig
         known = ", ".join(owner.model_fields)

@@ -6,6 +6,7 @@ from typing import Any
 from vllm.v1.request import Request
 
 from sjf_predictor.base import PromptFeatures
+from vllm_sjf import trust
 from vllm_sjf.config import TrafficClass
 
 CLASS_KEY = "traffic_class"
@@ -41,15 +42,19 @@ def prompt_features(request: Request, max_model_len: int) -> PromptFeatures | No
     )
 
 
-def traffic_class(xargs: Mapping[str, Any], classes: Sequence[TrafficClass]) -> str:
-    """Return the class that a request belongs to.
+def traffic_class(xargs: Mapping[str, Any], classes: Sequence[TrafficClass]) -> tuple[str, bool]:
+    """Return the class that a request belongs to, and whether it claimed one in vain.
 
-    The first configured class is the default. A client may ask for one that ranks no
-    better than that; a better or unknown one is not granted.
+    What the middleware vouches for holds. Else a client may ask for a class that ranks no better
+    than the first configured one, the default; a better or unknown one is not granted.
     """
     default = classes[0]
+    names = {each.name for each in classes}
+    vouched = trust.verify(xargs.get(trust.TRUSTED_KEY), trust.server_token())
+    if vouched in names:
+        return str(vouched), False
     asked = xargs.get(CLASS_KEY)
     for each in classes:
         if each.name == asked and each.rank >= default.rank:
-            return each.name
-    return default.name
+            return each.name, False
+    return default.name, asked is not None or trust.TRUSTED_KEY in xargs

@@ -186,10 +186,13 @@ class SJFMixin(_Base):
             self._preemption_reason = Reason.KV_SHORT
 
     def _job_of(self, request: Request) -> Job:
+        name, denied = traffic_class(xargs_of(request), self.sjf_config.classes)
+        if denied:
+            self.reporter.counts["class_claims_denied"] += 1
         return Job(
             request_id=request.request_id,
             arrival_s=self.clock(),
-            traffic_class=traffic_class(xargs_of(request), self.sjf_config.classes),
+            traffic_class=name,
             priority=request.priority,
             uncached_prompt_tokens=request.num_prompt_tokens,
             max_tokens=request.max_tokens,
