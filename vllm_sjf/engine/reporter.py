@@ -1,4 +1,4 @@
-"""Notes what the scheduler did: counts always, and the decision log where one is asked for."""
+"""Notes what the scheduler did: counts always, metrics and the decision log where there are any."""
 
 from collections import Counter
 from pathlib import Path
@@ -8,8 +8,10 @@ from vllm.logger import init_logger
 from vllm.v1.core.sched.output import SchedulerOutput
 from vllm.v1.request import Request
 
+from vllm_sjf import telemetry
 from vllm_sjf.config import SJFConfig
 from vllm_sjf.decision_log import DecisionLog
+from vllm_sjf.engine.meter import Meter, label_values
 from vllm_sjf.jobs import Job, Prediction, Reason
 
 logger = init_logger("vllm.sjf")
@@ -34,6 +36,7 @@ class Reporter:
         self._held_back: set[str] = set()
         self._told: dict[str, int] = {}
         self._tell_at_s = float("-inf")
+        self._meter = _make_meter(scheduler, config)
         self._log: DecisionLog | None = None
         if config.decision_log.path is not None:
             self._log = DecisionLog(
@@ -71,6 +74,8 @@ class Reporter:
         if request_id not in self._held_back:
             self._held_back.add(request_id)
             self.counts["held_back"] += 1
+            if self._meter is not None:
+                self._meter.held_back(request_id)
             self._record("held_back", request_id)
 
     def is_held_back(self, request_id: str) -> bool:
@@ -82,6 +87,8 @@ class Reporter:
         self.counts[f"preempted_{reason}"] += 1
         self._computed_before[request.request_id] = request.num_computed_tokens
         self._held_back.discard(request.request_id)
+        if self._meter is not None:
+            self._meter.preempted(request.request_id, reason)
         tokens = request.num_computed_tokens
         self._record("preempted", request.request_id, reason=reason, tokens=tokens)
 
@@ -93,16 +100,20 @@ class Reporter:
         for request_id in sorted(resumed):
             self._count_recompute(request_id, output.num_scheduled_tokens[request_id])
             self._started(request_id)
-        if self._log is not None:
+        if self._log is not None or self._meter is not None:
             for new in output.scheduled_new_reqs:
                 if new.req_id not in resumed:
                     self._started(new.req_id)
+        if self._meter is not None:
+            self._meter.stepped()
         self._tell_counts()
 
     def finished(self, request: Request) -> None:
         """A request ended, in whatever way."""
         self._computed_before.pop(request.request_id, None)
         self._held_back.discard(request.request_id)
+        if self._meter is not None:
+            self._meter.finished(request)
         self._record(
             "finished",
             request.request_id,
@@ -138,6 +149,8 @@ class Reporter:
         )
 
     def _started(self, request_id: str) -> None:
+        if self._meter is not None:
+            self._meter.started(request_id)
         if self._log is not None:
             running, waiting = self._scheduler.get_request_counts()
             self._record("started", request_id, running=running, waiting=waiting)
@@ -146,7 +159,10 @@ class Reporter:
         request = self._scheduler.requests[request_id]
         hits = request.num_computed_tokens - scheduled_tokens
         before = self._computed_before.pop(request_id, 0)
-        self.counts["recomputed_tokens"] += max(before - hits, 0)
+        tokens = max(before - hits, 0)
+        self.counts["recomputed_tokens"] += tokens
+        if self._meter is not None:
+            self._meter.recomputed(request_id, tokens)
 
     def _record(self, event: str, request_id: str, **details: Any) -> None:  # noqa: ANN401
         if self._log is not None:
@@ -155,3 +171,18 @@ class Reporter:
 
 def _expected_tokens(prediction: Prediction, max_tokens: int) -> float | None:
     return None if prediction.length is None else prediction.length.expected_tokens(max_tokens)
+
+
+def _make_meter(scheduler: "SJFMixin", config: SJFConfig) -> Meter | None:
+    """Return what feeds the metrics; None where nobody wants them or nobody could read them."""
+    if not scheduler.log_stats:
+        return None
+    if not telemetry.can_be_read():
+        logger.warning(
+            "sjf: %s is not set, so there are no vllm_sjf_* metrics; start with `vllm-sjf serve`, "
+            "which sets it, or set it to an empty folder",
+            telemetry.FOLDER_ENV,
+        )
+        return None
+    rank = scheduler.vllm_config.parallel_config.data_parallel_index
+    return Meter(scheduler, telemetry.Metrics(str(rank), label_values(config)))

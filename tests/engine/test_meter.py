@@ -1,0 +1,92 @@
+"""What the metrics say of a run in virtual time, held against what the run itself records."""
+
+from dataclasses import replace
+
+import pytest
+from engine.support import SJF, workload
+from prometheus_client import CollectorRegistry
+
+from sjf_bench.simulator import EngineShape, SimulatedRequest, Simulation
+from vllm_sjf.engine.meter import Meter, label_values
+from vllm_sjf.telemetry import Metrics
+
+
+@pytest.fixture
+def registry():
+    return CollectorRegistry()
+
+
+def metered(registry, shape=None) -> Simulation:
+    sim = Simulation(shape or EngineShape(max_num_seqs=2), scheduler_cls=SJF)
+    reporter = sim.scheduler.reporter
+    assert reporter._meter is None  # a simulation's statistics are off
+    metrics = Metrics("0", label_values(sim.scheduler.sjf_config), registry)
+    reporter._meter = Meter(sim.scheduler, metrics)
+    return sim
+
+
+def total(registry, name, **labels):
+    """Sum of a series over all label values but those named."""
+    found = [
+        sample.value
+        for metric in registry.collect()
+        for sample in metric.samples
+        if sample.name == f"vllm_sjf_{name}"
+        and all(sample.labels[key] == value for key, value in labels.items())
+    ]
+    assert found, name
+    return sum(found)
+
+
+def test_metrics_agree_with_what_the_run_records(registry, shape):
+    requests = workload(1, 120)
+    sim = metered(registry, replace(shape, num_gpu_blocks=40))
+
+    outcomes = sim.run(requests)
+
+    tokens = sum(each.output_tokens for each in outcomes)
+    assert total(registry, "completed_requests_total") == len(requests)
+    assert total(registry, "completed_tokens_total", traffic_class="interactive") == tokens
+    assert total(registry, "time_to_first_token_seconds_count") == len(requests)
+    assert total(registry, "inter_token_latency_seconds_count") == tokens - len(requests)
+    assert total(registry, "queue_wait_seconds_count") == len(requests)
+    assert total(registry, "predictions_total", source="hint") == len(requests)
+    assert total(registry, "length_ratio_count", source="hint") == len(requests)
+    preempted = sum(each.preemptions for each in outcomes)
+    assert preempted > 0
+    assert total(registry, "preempted_requests_total") == preempted
+    counts = sim.scheduler.reporter.counts
+    assert total(registry, "recomputed_tokens_total") == counts["recomputed_tokens"] > 0
+    # First tokens are seen at the start of the step after the one that made them.
+    ttft_s = sum(each.first_token_s - each.arrival_s for each in outcomes)
+    assert total(registry, "time_to_first_token_seconds_sum") == pytest.approx(ttft_s, rel=0.05)
+
+
+def test_nothing_is_kept_of_requests_that_left_and_levels_go_to_zero(registry, shape):
+    sim = metered(registry, shape)
+    sim.run(workload(2, 40))
+
+    meter = sim.scheduler.reporter._meter
+    assert not meter._waited_s
+    assert not meter._preempted_at_s
+    assert not meter._progress
+    for level in ("running_requests", "waiting_requests", "oldest_wait_seconds", "kv_share"):
+        assert total(registry, level) == 0
+
+
+def test_waits_are_those_of_the_queue_and_aborts_are_not_completions(registry):
+    sim = metered(registry, EngineShape(max_num_seqs=1))
+    for name in ("first", "second", "leaves"):
+        sim.add(SimulatedRequest(name, 0.0, [5] * 8, 10, xargs={"traffic_class": "batch"}))
+    sim.step()
+    assert total(registry, "waiting_requests", traffic_class="batch") == 2
+    assert total(registry, "running_requests", traffic_class="batch") == 1
+    sim.abort("leaves")
+    outcomes = {each.request_id: each for each in sim.run([])}
+    ended = total(registry, "queue_wait_seconds_count", traffic_class="batch")
+    waited_s = total(registry, "queue_wait_seconds_sum", traffic_class="batch")
+
+    assert ended == 3
+    assert total(registry, "aborted_requests_total", traffic_class="batch") == 1
+    assert total(registry, "completed_requests_total", traffic_class="batch") == 2
+    assert waited_s >= outcomes["second"].scheduled_s - outcomes["second"].arrival_s > 0

@@ -1,0 +1,159 @@
+"""Feeds the metrics: what happens to requests, seen from the scheduler, by traffic class.
+
+Nothing here decides anything. A step costs O(requests that it runs), a few dictionary look-ups
+each.
+"""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from vllm.v1.request import Request, RequestStatus
+
+from vllm_sjf.config import Mode, SJFConfig
+from vllm_sjf.jobs import PredictionSource, Reason
+from vllm_sjf.telemetry import Metrics
+
+if TYPE_CHECKING:
+    from vllm_sjf.engine.scheduler import SJFMixin
+
+LEVELS_INTERVAL_S = 1.0
+ANSWERED = frozenset({RequestStatus.FINISHED_STOPPED, RequestStatus.FINISHED_LENGTH_CAPPED})
+FAILURES = (
+    "hint_invalid",
+    "predictor_raised",
+    "predictor_not_finite",
+    "predictor_backlog_full",
+    "predictor_late",
+)
+
+
+class Meter:
+    """One scheduler's eyes; the Reporter tells it what happens."""
+
+    def __init__(self, scheduler: "SJFMixin", metrics: Metrics) -> None:
+        self._scheduler = scheduler
+        self._metrics = metrics
+        self._waited_s: dict[str, float] = {}
+        self._preempted_at_s: dict[str, float] = {}
+        # By request: output tokens that were there when it was last looked at, and when.
+        self._progress: dict[str, tuple[int, float]] = {}
+        self._counted: Counter[str] = Counter()
+        self._levels_at_s = float("-inf")
+
+    def started(self, request_id: str) -> None:
+        """A wait ended: the request was admitted, or resumed."""
+        self._waited_s[request_id] = self._wait_s(request_id)
+        self._preempted_at_s.pop(request_id, None)
+
+    def preempted(self, request_id: str, reason: Reason) -> None:
+        """A running request lost its place, and waits again."""
+        self._preempted_at_s[request_id] = self._scheduler.clock()
+        self._metrics.count("preempted_requests", self._class_of(request_id), reason)
+
+    def recomputed(self, request_id: str, tokens: int) -> None:
+        """Tokens are computed again after a preemption."""
+        self._metrics.count("recomputed_tokens", self._class_of(request_id), by=tokens)
+
+    def held_back(self, request_id: str) -> None:
+        """A request did not fit into the predicted KV peak; told once a wait."""
+        self._metrics.count("held_back_requests", self._class_of(request_id))
+
+    def stepped(self) -> None:
+        """A step was scheduled: what the steps before it made is there now."""
+        now_s = self._scheduler.clock()
+        gaps: Counter[tuple[str, float]] = Counter()
+        for request in self._scheduler.running:
+            self._look_at(request, now_s, gaps)
+        self._observe_gaps(gaps)
+        if now_s >= self._levels_at_s:
+            self._levels_at_s = now_s + LEVELS_INTERVAL_S
+            self._set_levels()
+
+    def finished(self, request: Request) -> None:
+        """A request ended, in whatever way; its job is still in the ledger."""
+        request_id = request.request_id
+        now_s = self._scheduler.clock()
+        gaps: Counter[tuple[str, float]] = Counter()
+        self._look_at(request, now_s, gaps)
+        self._observe_gaps(gaps)
+        job = self._scheduler.ledger.job(request_id)
+        name, tokens = job.traffic_class, request.num_output_tokens
+        waits_now = request_id in self._preempted_at_s or request_id not in self._waited_s
+        waited_s = self._wait_s(request_id) if waits_now else self._waited_s[request_id]
+        metrics = self._metrics
+        metrics.observe("queue_wait_seconds", waited_s, name)
+        if request.status in ANSWERED:
+            metrics.count("completed_requests", name)
+            metrics.count("completed_tokens", name, by=tokens)
+            metrics.observe(
+                "per_token_latency_seconds", (now_s - job.arrival_s) / max(tokens, 1), name
+            )
+            if job.prediction.length is not None:
+                predicted = job.prediction.length.expected_tokens(job.max_tokens)
+                metrics.observe("length_ratio", tokens / predicted, job.prediction.source)
+        else:
+            metrics.count("aborted_requests", name)
+        for kept in (self._waited_s, self._preempted_at_s, self._progress):
+            kept.pop(request_id, None)
+        if len(self._scheduler.ledger) == 1:
+            self._set_levels(idle=True)  # no step follows that would
+
+    def _class_of(self, request_id: str) -> str:
+        return self._scheduler.ledger.job(request_id).traffic_class
+
+    def _wait_s(self, request_id: str) -> float:
+        """All waits of a request that is in one, up to now."""
+        arrival_s = self._scheduler.ledger.job(request_id).arrival_s
+        since_s = self._preempted_at_s.get(request_id, arrival_s)
+        return self._waited_s.get(request_id, 0.0) + self._scheduler.clock() - since_s
+
+    def _look_at(self, request: Request, now_s: float, gaps: Counter[tuple[str, float]]) -> None:
+        tokens = request.num_output_tokens
+        seen = self._progress.get(request.request_id)
+        if tokens == (0 if seen is None else seen[0]):
+            return
+        self._progress[request.request_id] = (tokens, now_s)
+        job = self._scheduler.ledger.job(request.request_id)
+        if seen is None:
+            self._metrics.observe(
+                "time_to_first_token_seconds", now_s - job.arrival_s, job.traffic_class
+            )
+        else:
+            made = tokens - seen[0]
+            gaps[job.traffic_class, (now_s - seen[1]) / made] += made
+
+    def _observe_gaps(self, gaps: Counter[tuple[str, float]]) -> None:
+        # Those that ran in the same two steps share a gap, so there are few different ones.
+        for (name, gap_s), count in gaps.items():
+            self._metrics.observe_many("inter_token_latency_seconds", gap_s, count, name)
+
+    def _set_levels(self, *, idle: bool = False) -> None:
+        state = self._scheduler.operator.state()
+        level = self._metrics.level
+        for name, each in state["classes"].items():
+            level("running_requests", 0 if idle else each["running"], name)
+            level("waiting_requests", 0 if idle else each["waiting"], name)
+            level("oldest_wait_seconds", 0 if idle else each["oldest_wait_s"] or 0, name)
+            level("kv_share", 0 if idle else each["kv_share"], name)
+            level("paused", each["paused"], name)
+        for mode in Mode:
+            level("mode", mode == state["mode"], mode)
+        denied = self._scheduler.reporter.counts["class_claims_denied"]
+        self._metrics.count("denied_class_claims", by=denied - self._counted["denied"])
+        self._counted["denied"] = denied
+        counts = self._scheduler.prediction.counts
+        for kinds, metric in ((PredictionSource, "predictions"), (FAILURES, "prediction_failures")):
+            for kind in kinds:
+                self._metrics.count(metric, kind, by=counts[kind] - self._counted[kind])
+                self._counted[kind] = counts[kind]
+
+
+def label_values(config: SJFConfig) -> dict[str, tuple[str, ...]]:
+    """Return every value that each label can have: no request can add one."""
+    return {
+        "traffic_class": tuple(each.name for each in config.classes),
+        "reason": tuple(Reason),
+        "mode": tuple(Mode),
+        "source": tuple(PredictionSource),
+        "kind": FAILURES,
+    }
