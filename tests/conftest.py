@@ -1,6 +1,8 @@
 """Fixtures that several folders share: a real model folder, real servers on it."""
 
 import json
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -50,6 +52,38 @@ def live_server(model_folder, tmp_path) -> Iterator[Callable]:
     yield start
     for server in started:
         server.stop()
+
+
+def _unpack_prometheus(into: Path) -> None:
+    """Fetch and unpack Debian's package, where apt-get can reach it."""
+    into.mkdir(parents=True, exist_ok=True)
+    for command in (["apt-get", "download", "prometheus"], ["apt-get", "update"]) * 2:
+        ended = subprocess.run(command, cwd=into, capture_output=True, timeout=120)
+        if ended.returncode == 0 and command[1] == "download":
+            (package,) = into.glob("*.deb")
+            subprocess.run(["dpkg", "-x", package, into], check=True, timeout=60)
+            package.unlink()
+            return
+
+
+@pytest.fixture(scope="session")
+def prometheus_or_none() -> Path | None:
+    """Where ``prometheus`` and ``promtool`` are: installed, or unpacked once into .cache."""
+    if installed := shutil.which("promtool"):
+        return Path(installed).parent
+    unpacked = ROOT / ".cache" / "prometheus"
+    folder = unpacked / "usr" / "bin"
+    if not (folder / "promtool").exists() and shutil.which("apt-get"):
+        _unpack_prometheus(unpacked)
+    return folder if (folder / "promtool").exists() else None
+
+
+@pytest.fixture
+def prometheus_folder(prometheus_or_none) -> Path:
+    """The same, for tests that are about nothing else."""
+    if prometheus_or_none is None:
+        pytest.skip("no promtool: install Prometheus, or let apt-get reach its package")
+    return prometheus_or_none
 
 
 @pytest.fixture
