@@ -100,8 +100,8 @@ def test_every_option_named_with_a_command_exists(page):
 
 @each_page
 def test_every_path_and_test_id_exists(page):
-    roots = "vllm_sjf|predictor|training|benchmarks|tests|docs|scripts"
-    named = rf"`((?:{roots})/[\w./-]+\.(?:py|md|sh))(?:::(\w+))?`"
+    roots = "vllm_sjf|predictor|training|benchmarks|tests|docs|scripts|deploy"
+    named = rf"`((?:{roots})/[\w./-]+\.(?:py|md|sh|yml|json))(?:::(\w+))?`"
     for path, test in re.findall(named, page.read_text()):
         assert (ROOT / path).is_file(), f"{page.name}: {path} does not exist"
         if test:

@@ -67,9 +67,11 @@ def _root(
 def serve(context: typer.Context) -> None:
     """Serve with our scheduler: vllm-sjf serve MODEL [--predictor DIR] [any vLLM option].
 
-    Starts vLLM's own OpenAI server. Everything but --predictor goes to vLLM as it is. The
-    scheduler is configured under "sjf" in --additional-config, as JSON or dotted
+    Starts vLLM's own OpenAI server. Everything but --predictor and --control goes to vLLM as it
+    is. The scheduler is configured under "sjf" in --additional-config, as JSON or dotted
     (--additional-config.sjf.aging_tokens_per_s 30); --predictor DIR sets sjf.predictor.
+    --control adds routes under /v1/sjf/ that show and change the running scheduler (vllm-sjf
+    status reads them; changes need SJF_ADMIN_TOKEN set here).
     A configuration that cannot work is refused, with exit code 2, before the model loads.
     For vLLM's options: vllm-sjf serve --help=all.
 
@@ -113,6 +115,48 @@ def explain(
     except ExplainError as error:
         typer.echo(f"vllm-sjf explain: {error}", err=True)
         raise typer.Exit(EXIT_USAGE) from None
+
+
+@app.command()
+def status(
+    url: Annotated[str, typer.Option(help="Where the server listens.")] = "http://127.0.0.1:8000",
+    watch: Annotated[bool, typer.Option("--watch", help="Show it anew until Ctrl-C.")] = False,
+    interval_s: Annotated[float, typer.Option(help="Between two looks.", min=0.1)] = 1.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the state as JSON.")] = False,
+) -> None:
+    """Show what a running server's scheduler does, by traffic class.
+
+    The server must have been started with `vllm-sjf serve --control`. Its API key, if it has
+    one, is taken from VLLM_API_KEY.
+
+    Example: vllm-sjf status --watch
+    """
+    import json
+    import os
+    import time
+
+    from rich.console import Console
+    from rich.live import Live
+
+    from vllm_sjf.status import StatusError, fetch, render
+
+    key = os.environ.get("VLLM_API_KEY")
+    try:
+        state = fetch(url, key)
+        if as_json:
+            typer.echo(json.dumps(state, indent=2))
+        elif not watch:
+            Console().print(render(state))
+        else:
+            with Live(render(state), auto_refresh=False) as live:
+                while True:
+                    time.sleep(interval_s)
+                    live.update(render(fetch(url, key)), refresh=True)
+    except StatusError as error:
+        typer.echo(f"vllm-sjf status: {error}", err=True)
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        raise typer.Exit from None
 
 
 app.command()(_needs("train", "sklearn", "transformers", "pyarrow")(train))

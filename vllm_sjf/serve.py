@@ -23,6 +23,7 @@ NOT_A_FOLDER = frozenset({"online", "none"})  # values of sjf.predictor that nam
 EXIT_REFUSED = 2
 # The options that we must understand; everything else goes to vLLM unread.
 _OURS = ("--predictor", "--additional-config", "--scheduler-cls")
+CONTROL = "--control"
 _WATCHED = ("--model", "--tokenizer", "--config")
 
 
@@ -38,11 +39,13 @@ class ServePlan:
     sjf: the raw ``sjf`` mapping that the scheduler will read.
     tokenizer_source: folder or hub name that the tokenizer comes from; None when vLLM's
         default model is served.
+    control: whether the routes under ``/v1/sjf/`` were asked for.
     """
 
     argv: tuple[str, ...]
     sjf: Mapping[str, Any]
     tokenizer_source: str | None
+    control: bool = False
 
 
 def plan(argv: Sequence[str]) -> ServePlan:
@@ -52,7 +55,8 @@ def plan(argv: Sequence[str]) -> ServePlan:
     from vLLM's ``--config`` file; all are merged, in the order file, JSON, dotted,
     ``--predictor``. Keys that are not ours are kept as they are.
     """
-    rest, found, dotted = _scan(argv)
+    control = CONTROL in argv
+    rest, found, dotted = _scan([each for each in argv if each != CONTROL])
     from_file = _read_config_file(found.get("--config"))
 
     def option(name: str) -> Any:  # noqa: ANN401 - a YAML value can be anything
@@ -83,7 +87,7 @@ def plan(argv: Sequence[str]) -> ServePlan:
 
     model = rest[0] if rest and not rest[0].startswith("-") else option("--model")
     full = (*rest, "--scheduler-cls", scheduler, "--additional-config", json.dumps(merged))
-    return ServePlan(full, sjf, option("--tokenizer") or model)
+    return ServePlan(full, sjf, option("--tokenizer") or model, control)
 
 
 def serve(argv: Sequence[str]) -> None:
@@ -101,8 +105,10 @@ def serve(argv: Sequence[str]) -> None:
         raise SystemExit(EXIT_REFUSED) from None
 
     from vllm_sjf.engine.server import run_vllm_serve
+    from vllm_sjf.surroundings import surroundings
 
-    run_vllm_serve(planned.argv)
+    with surroundings(control=planned.control):
+        run_vllm_serve(planned.argv)
 
 
 def _scan(

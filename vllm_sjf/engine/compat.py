@@ -1,13 +1,17 @@
 """Every difference between vLLM versions, and every private name of vLLM we lean on."""
 
+import asyncio
 import logging
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vllm.config import VllmConfig
     from vllm.v1.core.sched.scheduler import Scheduler
     from vllm.v1.request import Request
+
+ENGINE_CALL = "sjf_call"  # what our method on vLLM's EngineCore is called
 
 # Minor versions that the whole test suite has been run against.
 OLDEST = (0, 32)
@@ -16,6 +20,10 @@ NEWEST = (0, 32)
 
 class UnsupportedVLLMError(RuntimeError):
     """This vLLM is outside the range that the scheduler was tested with."""
+
+
+class EngineCallError(RuntimeError):
+    """An engine could not be asked; the message says why."""
 
 
 def vllm_version() -> str:
@@ -75,3 +83,41 @@ def adopt_vllm_logging() -> None:
             ours.addHandler(handler)
     ours.setLevel(theirs.level)
     ours.propagate = theirs.propagate
+
+
+def install_engine_call(answer: Callable[[Any, str, str], str]) -> None:
+    """Let the front end ask our scheduler: ``answer(scheduler, name, arguments)``.
+
+    vLLM's utility calls reach any method of the engine core, between two steps, and nothing
+    else in that process. To be called in the engine's process; calling it again changes nothing.
+    """
+    from vllm.v1.engine.core import EngineCore
+
+    def sjf_call(self: Any, name: str, arguments: str) -> str:  # noqa: ANN401 - an EngineCore
+        return answer(self.scheduler, name, arguments)
+
+    setattr(EngineCore, ENGINE_CALL, sjf_call)
+
+
+async def call_engines(
+    engine_client: Any,  # noqa: ANN401 - vLLM's EngineClient
+    name: str,
+    arguments: str,
+    timeout_s: float,
+) -> dict[int, str]:
+    """Ask every engine that this front end talks to; answers by data-parallel rank.
+
+    Raises EngineCallError when an engine is dead, too slow, or runs another scheduler.
+    """
+    try:
+        core = engine_client.engine_core
+        call = core.call_utility_all_async(ENGINE_CALL, name, arguments)
+        answers = await asyncio.wait_for(call, timeout_s)
+    except TimeoutError:
+        raise EngineCallError(f"an engine did not answer within {timeout_s:.0f} s") from None
+    except Exception as error:  # whatever vLLM raises: a dead engine, a missing method
+        raise EngineCallError(
+            f"the engine cannot be asked ({error}); is it started with --scheduler-cls "
+            "vllm_sjf.SJFScheduler?"
+        ) from error
+    return dict(zip(core.engine_ranks_managed, answers, strict=True))

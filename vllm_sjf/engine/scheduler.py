@@ -19,7 +19,7 @@ from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.request import Request
 
 from vllm_sjf.config import CONFIG_KEY, Mode, SJFConfig
-from vllm_sjf.engine import compat, kv
+from vllm_sjf.engine import compat, control, kv
 from vllm_sjf.engine.modes import ModeSwitch
 from vllm_sjf.engine.operator import Operator
 from vllm_sjf.engine.preemptor import Preemptor
@@ -61,6 +61,7 @@ class SJFMixin(_Base):
         # First what may be refused, so that a refusal leaves nothing half built.
         compat.check_vllm_version(compat.vllm_version())
         compat.adopt_vllm_logging()
+        compat.install_engine_call(control.answer)
         self.sjf_config = SJFConfig.parse((vllm_config.additional_config or {}).get(CONFIG_KEY))
         fingerprint = (
             compat.tokenizer_fingerprint(vllm_config) if self.sjf_config.predicts else None
