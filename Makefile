@@ -16,7 +16,7 @@ BENCH := $(SJF) bench --model $(MODEL) --predictor $(PREDICTOR) --data $(DATA) \
 	--server-arg=--no-enable-chunked-prefill --server-arg=--max-num-batched-tokens=4096
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model predictor demo bench test lint
+.PHONY: help setup model predictor demo bench test lint site package audit
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,3 +45,14 @@ lint: setup  ## ruff (lint and format) and mypy (strict)
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/mypy
+
+site: setup  ## make the documents' site in out/site; fails on a broken link
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --site-dir $(abspath $(OUT))/site
+
+package: setup  ## build wheel and sdist into dist, and check them
+	@rm -rf dist
+	@$(PY) -m build --no-isolation
+	@$(PY) -m twine check --strict dist/*
+
+audit: setup  ## look for known vulnerabilities in what is installed (asks the internet)
+	@$(VENV)/bin/pip-audit --local --skip-editable

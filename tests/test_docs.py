@@ -13,7 +13,7 @@ from vllm_sjf.cli import app
 from vllm_sjf.config import SJFConfig, TrafficClass
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 CODE = re.compile(r"^```.*?^```|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

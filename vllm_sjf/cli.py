@@ -65,7 +65,7 @@ def _root(
     }
 )
 def serve(context: typer.Context) -> None:
-    """Serve with our scheduler: vllm-sjf serve MODEL [--predictor DIR] [any vLLM option].
+    """Serve with our scheduler: vllm-sjf serve MODEL [--predictor DIR] [VLLM OPTION ...].
 
     Starts vLLM's own OpenAI server. Everything but --predictor and --control goes to vLLM as it
     is. The scheduler is configured under "sjf" in --additional-config, as JSON or dotted

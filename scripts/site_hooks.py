@@ -1,0 +1,55 @@
+"""Pages of the site that are written elsewhere: README and the like, and the command reference."""
+
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parent.parent
+# Page of the site: the file at the root that it is made from.
+AT_ROOT = {
+    "index.md": "README.md",
+    "changelog.md": "CHANGELOG.md",
+    "contributing.md": "CONTRIBUTING.md",
+}
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that docs/ does not hold."""
+    for page, source in AT_ROOT.items():
+        text = as_page((ROOT / source).read_text())
+        files.append(File.generated(config, page, content=text))
+    files.append(File.generated(config, "cli.md", content=command_reference()))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """Turn links from docs/ to the files at the root into links to their pages."""
+    for page, source in AT_ROOT.items():
+        markdown = markdown.replace(f"](../{source}", f"]({page}")
+    return markdown
+
+
+def as_page(text: str) -> str:
+    """Rewrite the links of a file at the root so that they hold inside docs/."""
+    text = re.sub(r"\]\(docs/", "](", text)
+    for page, source in AT_ROOT.items():
+        text = text.replace(f"]({source}", f"]({page}")
+    return re.sub(r"\[(LICENSE)\]\(LICENSE\)", r"\1", text)  # which is no page
+
+
+def command_reference() -> str:
+    """Return every command with its options, as typer itself writes them down."""
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "cli.md"
+        command = [sys.executable, "-m", "typer", "vllm_sjf.cli", "utils", "docs"]
+        command += ["--name", "vllm-sjf", "--title", "Commands", "--output", str(page)]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        if ended.returncode:
+            raise PluginError(f"the reference of commands cannot be made: {ended.stderr}")
+        return page.read_text()
