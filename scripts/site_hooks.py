@@ -6,6 +6,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import yaml
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
@@ -17,6 +18,15 @@ AT_ROOT = {
     "changelog.md": "CHANGELOG.md",
     "contributing.md": "CONTRIBUTING.md",
 }
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """List the pages of docs/ that the navigation forgets, so that each can be reached."""
+    listed = yaml.safe_dump(config.nav)
+    pages = sorted(path.name for path in Path(config.docs_dir).glob("*.md"))
+    if unlisted := [page for page in pages if not re.search(rf"\b{page}\b", listed)]:
+        config.nav = [*(config.nav or ()), {"More": unlisted}]
+    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
