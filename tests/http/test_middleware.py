@@ -154,3 +154,37 @@ def test_a_client_that_leaves_is_seen_to_leave(signing):
 def test_what_is_not_signed_by_this_server_vouches_for_nothing(value):
     assert trust.verify(value, TOKEN) is None
     assert trust.verify(trust.sign("batch", TOKEN), None) is None
+
+
+class RefusingEcho(Echo):
+    """Stands for vLLM whose engine has refused every request."""
+
+    def __init__(self):
+        super().__init__()
+        self.state.engine_client = SimpleNamespace(engine_core=self)
+        self.engine_ranks_managed = (0,)
+        self.refused = []
+
+    async def __call__(self, scope, receive, send):
+        self.refused.append(dict(scope["headers"])[b"x-request-id"].decode())
+        await receive()
+        await send({"type": "http.response.start", "status": 500, "headers": []})
+        await send({"type": "http.response.body", "body": b"Internal server error"})
+
+    async def call_utility_all_async(self, method, name, arguments):
+        wanted = json.loads(arguments)["request_id"]
+        record = {"status": "refused", "limit": "max_queued_requests", "retry_after_s": 5}
+        found = name == "explain" and wanted in self.refused
+        return [json.dumps({**record, "message": "full"} if found else {"error": {}})]
+
+
+@pytest.mark.parametrize("headers", [{}, {"x-request-id": "mine"}])
+def test_a_refused_request_is_found_by_its_id_and_told_to_come_back(signing, headers):
+    app = RefusingEcho()
+
+    answer = ask("POST", CHAT, app, json={}, headers=headers)
+
+    assert answer.status_code == 429
+    assert answer.headers["retry-after"] == "5"
+    assert answer.json()["error"]["message"] == "full"
+    assert app.refused == [headers.get("x-request-id", app.refused[0])]

@@ -6,11 +6,13 @@ layer and runs before vLLM looks at the API key, so it buffers no more than it i
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
 from vllm_sjf import trust
 from vllm_sjf.config import CONFIG_KEY, Routing, SJFConfig
+from vllm_sjf.http.refused import RefusalAnswer, answer_json
 from vllm_sjf.http.rules import REWRITTEN, Routed, route
 
 logger = logging.getLogger(__name__)
@@ -22,10 +24,14 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 CLASS_KEY = "traffic_class"
+REQUEST_ID = b"x-request-id"
+LOOK_UP_TIMEOUT_S = 5.0
 
 
 class TrafficClassMiddleware:
     """Finds each request's class by ``sjf.routing`` and hands it to the scheduler, signed.
+
+    What the scheduler refuses is answered with 429 or 503 (`vllm_sjf.http.refused`).
 
     Without a server token (a plain start that set no SJF_MIDDLEWARE_TOKEN) it can only pass the
     class on as the client's own wish, which lowers a class but never raises it; it says so once.
@@ -59,9 +65,18 @@ class TrafficClassMiddleware:
             await _refuse_size(send, rules.max_body_mib)
             return
         body = self._stamp(body, routed)
-        headers = [each for each in scope["headers"] if each[0] != b"content-length"]
-        headers.append((b"content-length", str(len(body)).encode()))
-        await self._app({**scope, "headers": headers}, _replay(body, receive), send)
+        headers = dict(scope["headers"])
+        # By its id, which vLLM makes from this header, the scheduler finds a request it refused.
+        request_id = headers.get(REQUEST_ID, b"").decode("latin-1") or uuid.uuid4().hex
+        ours = {b"content-length": str(len(body)), REQUEST_ID: request_id}
+        kept = [each for each in scope["headers"] if each[0] not in ours]
+        kept += [(name, value.encode("latin-1")) for name, value in ours.items()]
+
+        async def look_up() -> Mapping[str, Any] | None:
+            return await _refusal_of(scope["app"].state.engine_client, request_id)
+
+        answer = RefusalAnswer(send, look_up)
+        await self._app({**scope, "headers": kept}, _replay(body, receive), answer.send)
 
     def _rules_of(self, scope: Scope) -> Routing:
         if self._rules is None:
@@ -123,16 +138,22 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return next_message
 
 
+async def _refusal_of(engine_client: Any, request_id: str) -> Mapping[str, Any] | None:  # noqa: ANN401
+    """Return the scheduler's record of having refused a request, if it did."""
+    from vllm_sjf.engine import compat
+
+    asked = json.dumps({"request_id": request_id})
+    try:
+        answers = await compat.call_engines(engine_client, "explain", asked, LOOK_UP_TIMEOUT_S)
+    except compat.EngineCallError:
+        return None  # vLLM's own error stands
+    for text in answers.values():
+        record: Mapping[str, Any] = json.loads(text)
+        if record.get("status") == "refused":
+            return record
+    return None
+
+
 async def _refuse_size(send: Send, max_mib: int) -> None:
     message = f"the body is larger than {max_mib} MiB (sjf.routing.max_body_mib)"
     await answer_json(send, 413, {"error": {"message": message, "code": 413}})
-
-
-async def answer_json(
-    send: Send, status: int, content: object, headers: tuple[tuple[bytes, bytes], ...] = ()
-) -> None:
-    """Answer a request ourselves."""
-    body = json.dumps(content).encode()
-    fixed = ((b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()))
-    await send({"type": "http.response.start", "status": status, "headers": [*fixed, *headers]})
-    await send({"type": "http.response.body", "body": body})
