@@ -4,12 +4,29 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 CONFIG_KEY = "sjf"
 
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NonNegativeFloat = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+def _ascending(pair: tuple[int, int]) -> tuple[int, int]:
+    if pair[0] > pair[1]:
+        raise ValueError("the smaller number must come first")
+    return pair
+
+
+PriorityRange = Annotated[tuple[int, int], Field(strict=False), AfterValidator(_ascending)]
 
 
 class ConfigError(ValueError):
@@ -34,11 +51,21 @@ class TrafficClass(_Section):
     max_wait_s: once its oldest request has waited this long, that request goes next, whatever
         the ranks, priorities and predictions say; nobody starves for longer than this plus
         the time until a slot is free.
+    priority_range: requests that name no class and whose ``priority`` is from the first to the
+        second of these numbers ask for this class.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[a-z0-9_-]+$")]
     rank: Annotated[int, Field(ge=0)]
     max_wait_s: PositiveFloat = 600.0
+    priority_range: PriorityRange | None = None
+
+    def holds_priority(self, priority: int) -> bool:
+        """Tell whether a request of this priority, which names no class, belongs here."""
+        if self.priority_range is None:
+            return False
+        lowest, highest = self.priority_range
+        return lowest <= priority <= highest
 
 
 class Displacement(_Section):
@@ -120,6 +147,7 @@ class SJFConfig(_Section):
         overtaken at most by jobs that arrive within C / r seconds after it.
     max_pushback_s: the longest that a job can be pushed back that way (W).
     classes: the first is the one that a request without a class belongs to.
+    trust_client_class: whether a request may claim a class that ranks better than that.
     """
 
     mode: Annotated[Mode, Field(strict=False)] = Mode.SJF
@@ -134,6 +162,8 @@ class SJFConfig(_Section):
     classes: Annotated[tuple[TrafficClass, ...], Field(min_length=1, strict=False)] = (
         DEFAULT_CLASSES
     )
+
+    trust_client_class: bool = False
 
     @field_validator("classes")
     @classmethod

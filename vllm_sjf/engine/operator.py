@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 logger = init_logger("vllm.sjf")
 
-FIXED = frozenset({"name", "rank"})  # of a class; they decide who is displaced by whom
+# Of a class; they decide who belongs to it, and who is displaced by whom.
+FIXED = frozenset({"name", "rank", "priority_range"})
 MOST_SCANNED = 10_000  # waiting requests looked at for one answer
 
 

@@ -1,13 +1,13 @@
 """What we read off a vLLM Request: its features, its extra arguments, its class."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from vllm.v1.request import Request
 
 from sjf_predictor.base import PromptFeatures
 from vllm_sjf import trust
-from vllm_sjf.config import TrafficClass
+from vllm_sjf.config import SJFConfig
 
 CLASS_KEY = "traffic_class"
 
@@ -42,19 +42,24 @@ def prompt_features(request: Request, max_model_len: int) -> PromptFeatures | No
     )
 
 
-def traffic_class(xargs: Mapping[str, Any], classes: Sequence[TrafficClass]) -> tuple[str, bool]:
+def traffic_class(xargs: Mapping[str, Any], priority: int, config: SJFConfig) -> tuple[str, bool]:
     """Return the class that a request belongs to, and whether it claimed one in vain.
 
-    What the middleware vouches for holds. Else a client may ask for a class that ranks no better
-    than the first configured one, the default; a better or unknown one is not granted.
+    What the middleware vouches for holds. Else the request may claim a class, by its name or by
+    a priority in the class's range. Unless clients are trusted, one that ranks better than the
+    first configured class, the default, is not granted; an unknown one never is.
     """
-    default = classes[0]
-    names = {each.name for each in classes}
+    default = config.classes[0]
+    by_name = {each.name: each for each in config.classes}
     vouched = trust.verify(xargs.get(trust.TRUSTED_KEY), trust.server_token())
-    if vouched in names:
-        return str(vouched), False
+    if vouched is not None and vouched in by_name:
+        return vouched, False
     asked = xargs.get(CLASS_KEY)
-    for each in classes:
-        if each.name == asked and each.rank >= default.rank:
-            return each.name, False
-    return default.name, asked is not None or trust.TRUSTED_KEY in xargs
+    if asked is not None:
+        claimed = by_name.get(asked) if isinstance(asked, str) else None
+    else:
+        claimed = next((each for each in config.classes if each.holds_priority(priority)), default)
+    forged = trust.TRUSTED_KEY in xargs
+    if claimed is not None and (config.trust_client_class or claimed.rank >= default.rank):
+        return claimed.name, forged
+    return default.name, True

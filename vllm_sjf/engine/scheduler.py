@@ -187,7 +187,7 @@ class SJFMixin(_Base):
             self._preemption_reason = Reason.KV_SHORT
 
     def _job_of(self, request: Request) -> Job:
-        name, denied = traffic_class(xargs_of(request), self.sjf_config.classes)
+        name, denied = traffic_class(xargs_of(request), request.priority, self.sjf_config)
         if denied:
             self.reporter.counts["class_claims_denied"] += 1
         return Job(
