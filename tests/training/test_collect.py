@@ -326,3 +326,89 @@ def test_bad_prompts_are_named(run, tmp_path, rows, complaint):
     result = run(prompts=path)
     assert result.exit_code == 1
     assert complaint in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"[]\n",
+        b"null\n",
+        b'{"prompt"\n',
+        b"\xff\n",
+        b"[" * 100_000,
+        b'{"prompt": "half a pair: \\ud800"}\n',
+        b'{"prompt": "x", "source": "\\ud800"}\n',
+        b'{"prompt": "x", "n": ' + b"9" * 5000 + b"}\n",
+    ],
+)
+def test_unreadable_prompts_are_named_by_row(run, server, tmp_path, content):
+    path = tmp_path / "bad.jsonl"
+    path.write_bytes(b'{"prompt": "good"}\n' + content)
+    result = run(prompts=path)
+    assert result.exit_code == 1
+    assert "row 2" in " ".join(result.output.split())
+    assert not server.bodies
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "jsonl.gz"])
+def test_damaged_prompt_files_are_refused(run, tmp_path, suffix):
+    path = tmp_path / f"bad.{suffix}"
+    path.write_bytes(b"\x1f\x8b\x08PAR1 cut short")
+    assert run(prompts=path).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"usage": {"completion_tokens": tokens}}
+        for tokens in ("abc", "5", -5, 5.5, 2**40, float("inf"), True, None)
+    ]
+    + [{"choices": [{"message": {"content": "x"}, "finish_reason": None}]}, {"choices": [None]}],
+)
+def test_an_answer_without_a_length_is_a_failure_not_a_row(run, server, reply):
+    server.reply = reply
+    result = run()
+    assert result.exit_code == 1
+    assert "100.0% of the prompts failed" in result.output
+    assert not result.out.exists()
+
+
+@pytest.mark.parametrize("content", ["\ud800", [1]])
+def test_text_that_is_none_spoils_no_length(run, server, content):
+    server.reply = {"choices": [{"message": {"content": content}, "finish_reason": "stop"}]}
+    result = run("--keep-text")
+    assert result.exit_code == 0, result.output
+    assert len(rows_of(result.out)) == 12
+
+
+def test_damaged_lines_of_the_log_cost_only_themselves(run, server):
+    log = run().log
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join([lines[0], lines[1][:-9] + b"\n", b"\0\0\n", b"\n", *lines[2:]]))
+    server.bodies.clear()
+    result = run()
+    assert result.exit_code == 0, result.output
+    assert "2 damaged lines" in result.output
+    assert len(server.bodies) == 1
+    assert len(rows_of(result.out)) == 12
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"temperature": "inf"}, {"max_tokens": 2**40}, {"timeout_s": "nan"}, {"samples": 0}],
+)
+def test_numbers_out_of_range_are_refused_before_asking(run, server, options):
+    assert run(**options).exit_code == 2
+    assert not server.bodies
+
+
+def test_the_prompts_are_not_overwritten(run, prompts):
+    before = prompts.read_text()
+    assert run(out=prompts.name).exit_code == 2
+    assert prompts.read_text() == before
+
+
+def test_a_key_that_no_header_can_carry_is_refused(run, server):
+    result = run(api_key="ключ")
+    assert result.exit_code == 1
+    assert "--api-key" in result.output

@@ -61,12 +61,15 @@ class AnswerLog:
 
     Opening it reads what earlier runs left and cuts off a last line that a kill tore. It is
     locked while open, so that two runs cannot interleave.
+
+    damaged: lines that could not be read; their prompts are asked again.
     """
 
     def __init__(self, path: Path, sampling: Sampling) -> None:
         """Open or create; CollectError if it holds answers to other sampling parameters."""
         self.path = path
         self.answers: dict[tuple[str, str, int], Answer] = {}
+        self.damaged = 0
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("a+b")
         try:
@@ -88,16 +91,13 @@ class AnswerLog:
         whole = content[: content.rfind(b"\n") + 1]
         if len(whole) < len(content):
             self._file.truncate(len(whole))
-        header, *lines = whole.splitlines() or [b""]
-        if not header:
+        lines = [line for line in whole.splitlines() if line.strip()]
+        if not lines:
             self._write({"sampling": asdict(sampling)})
             return
         try:
-            before = Sampling(**json.loads(header)["sampling"])
-            for line in lines:
-                answer = Answer(**json.loads(line))
-                self.answers[answer.id, answer.digest, answer.sample] = answer
-        except (ValueError, KeyError, TypeError) as error:
+            before = Sampling(**json.loads(lines[0])["sampling"])
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise CollectError(
                 f"{self.path} is no log of `collect` ({error}); move it away to start afresh"
             ) from error
@@ -106,6 +106,12 @@ class AnswerLog:
                 f"{self.path} holds answers asked with {before}, this run asks with {sampling}: "
                 "give the same parameters to resume, or another --out"
             )
+        for line in lines[1:]:
+            try:
+                answer = Answer(**json.loads(line))
+                self.answers[answer.id, answer.digest, answer.sample] = answer
+            except (ValueError, TypeError, RecursionError):
+                self.damaged += 1
 
     def _write(self, row: dict[str, Any]) -> None:
         self._file.write(json.dumps(row).encode() + b"\n")

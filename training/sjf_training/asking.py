@@ -7,6 +7,7 @@ from typing import Any, Self
 import httpx
 
 from sjf_training.answers import Answer, Sampling
+from sjf_training.data import MAX_TOKENS_IN_ROW
 from sjf_training.prompts import CollectError, Prompt
 
 NO_RESPONSE = 0
@@ -19,6 +20,7 @@ MISCONFIGURED = {
     404: "check --base-url and --model",
 }
 BACKOFF_BASE_S, BACKOFF_MAX_S = 0.5, 30.0
+ASKED_WAIT_MAX_S = 600.0  # a server that asks for more patience than this is down
 MESSAGE_MAX_CHARS = 300
 
 
@@ -49,6 +51,8 @@ class Server:
         # Prompts in a row, over all workers, that no retry could help: a dead server.
         self._lost = 0
         self._max_lost = max(3, concurrency)
+        if api_key is not None and not (api_key.isascii() and api_key.isprintable()):
+            raise CollectError("--api-key holds characters that no key has: check it")
         self._client = httpx.AsyncClient(
             headers={"Authorization": f"Bearer {api_key}"} if api_key else {},
             timeout=timeout_s,
@@ -127,7 +131,7 @@ class Server:
             raise _AttemptError(NO_RESPONSE, f"{type(error).__name__} {error}") from error
         if response.status_code != 200:
             asked = response.headers.get("retry-after", "")
-            wait_s = float(asked) if asked.isdigit() else 0.0
+            wait_s = min(float(asked), ASKED_WAIT_MAX_S) if asked.isdecimal() else 0.0
             raise _AttemptError(response.status_code, _message_of(response), wait_s)
         try:
             reply: dict[str, Any] = response.json()
@@ -147,13 +151,20 @@ class Server:
 def _length_of(reply: dict[str, Any]) -> tuple[int, str, str]:
     try:
         choice = reply["choices"][0]
-        tokens, reason = int(reply["usage"]["completion_tokens"]), str(choice["finish_reason"])
+        tokens, reason = reply["usage"]["completion_tokens"], choice["finish_reason"]
         text = choice["message"].get("content") or ""
     except (LookupError, TypeError, AttributeError) as error:
         raise _AttemptError(200, f"answer lacks usage or choices: {error!r}") from error
+    if not (type(tokens) is int and 0 <= tokens <= MAX_TOKENS_IN_ROW and isinstance(reason, str)):
+        raise _AttemptError(
+            200, f"answer of {tokens!r} completion_tokens that finished by {reason!r}"
+        )
+    if not isinstance(text, str):
+        text = ""
     if reason in CUT_SHORT:
         raise _AttemptError(NO_RESPONSE, f"the server cut the answer short ({reason})")
-    return tokens, reason, text
+    # Half a surrogate pair is no text to any file format.
+    return tokens, reason, text.encode(errors="replace").decode()
 
 
 def _message_of(response: httpx.Response) -> str:

@@ -13,6 +13,7 @@ from sjf_training.cli_options import (
     Display,
     DomainOption,
     ModelNameOption,
+    SeedOption,
     SourceOption,
     read,
     refusals,
@@ -98,7 +99,7 @@ def train(
         list[Path] | None,
         typer.Option(help="student: more prompts, their lengths unknown or unused. Repeatable."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of everything random in training.")] = 0,
+    seed: SeedOption = 0,
     max_bad_share: BadShareOption = 0.05,
 ) -> None:
     """Learn to predict answer lengths from prompts and the lengths of their answers.
@@ -110,13 +111,18 @@ def train(
     """
     from rich.console import Console
 
+    from sjf_training.data import DataError
     from sjf_training.prompt_ids import load_tokenizer
+    from sjf_training.saving import claim_folder
     from sjf_training.trainers import TrainOptions, train_kind
 
     console = Console()
     with refusals("train"):
         tokenizer = load_tokenizer(model)
+        if out.resolve() == model.resolve():
+            raise DataError(f"--out {out}: is the model's folder; give the predictor its own")
         dataset = read(data, tokenizer, column, source, model_name, domain, max_bad_share)
+        claim_folder("--out", out)
         models = sorted({row.model for row in dataset.rows})
         if len(models) > 1:
             console.print(

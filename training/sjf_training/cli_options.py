@@ -52,6 +52,9 @@ ModelNameOption = Annotated[
     typer.Option(help="Only answers by this model, as the `model` column names it."),
 ]
 DomainOption = Annotated[list[str] | None, typer.Option(help="Only this domain.")]
+SeedOption = Annotated[
+    int, typer.Option(min=0, max=2**31 - 1, help="Of everything random; the same one repeats.")
+]
 BadShareOption = Annotated[
     float, typer.Option(min=0.0, max=1.0, help="Stop if a larger share of rows is unusable.")
 ]
@@ -94,12 +97,14 @@ def read(
 @contextmanager
 def refusals(command: str) -> Iterator[None]:
     """Turn what is wrong with the user's input into one line and exit code 2."""
+    from safetensors import SafetensorError
+
     from sjf_predictor.base import ArtifactError
     from sjf_training.data import DataError
 
     try:
         yield
-    except (ArtifactError, DataError, OSError) as error:
+    except (ArtifactError, DataError, OSError, SafetensorError) as error:
         typer.echo(f"vllm-sjf {command}: {error}", err=True)
         raise typer.Exit(EXIT_USAGE) from error
 

@@ -14,6 +14,7 @@ from sjf_training.cli_options import (
     Display,
     DomainOption,
     ModelNameOption,
+    SeedOption,
     SourceOption,
     SplitName,
     read,
@@ -32,15 +33,16 @@ def evaluate(
     folds: Annotated[
         int,
         typer.Option(
+            min=0,
             help="Instead of a split: train this kind anew on all but one of so many parts of the "
-            "prompts, score that part, and report all of them. For small data; 0 is off."
+            "prompts, score that part, and report all of them. For small data; 0 is off.",
         ),
     ] = 0,
     column: ColumnOption = None,
     source: SourceOption = None,
     model_name: ModelNameOption = None,
     domain: DomainOption = None,
-    seed: Annotated[int, typer.Option(help="Of bootstrap, pairs and folds.")] = 0,
+    seed: SeedOption = 0,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Also write the figures here, as JSON.")
     ] = None,
@@ -64,9 +66,14 @@ def evaluate(
     from sjf_training.evaluate import report, score_rows, table
     from sjf_training.folds import score_folds
     from sjf_training.prompt_ids import load_tokenizer
+    from sjf_training.saving import claim_file, claim_folder
 
     console = Console()
     with refusals("evaluate"):
+        if json_file is not None:
+            claim_file("--json", json_file)
+        if plots is not None:
+            claim_folder("--plots", plots)
         manifest, predictor = artifacts.load(artifact)
         folder = model or Path(str(manifest.settings.get("model_dir", "")))
         if model is None and not (manifest.settings.get("model_dir") and folder.is_dir()):

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from sjf_training.answers import partial_path
+from sjf_training.data import MAX_TEMPERATURE, MAX_TOKENS_IN_ROW
 from sjf_training.prompts import CollectError, read_prompts
 
 if TYPE_CHECKING:
@@ -37,10 +38,16 @@ def collect(
         str | None, typer.Option(help="Model to ask. Default: the first the server lists.")
     ] = None,
     temperature: Annotated[
-        float, typer.Option(min=0.0, help="Use what your production traffic uses.")
+        float,
+        typer.Option(min=0.0, max=MAX_TEMPERATURE, help="Use what your production traffic uses."),
     ] = 0.7,
     max_tokens: Annotated[
-        int, typer.Option(min=1, help="Cap; lengths at it are censored, so make it generous.")
+        int,
+        typer.Option(
+            min=1,
+            max=MAX_TOKENS_IN_ROW,
+            help="Cap; lengths at it are censored, so make it generous.",
+        ),
     ] = 1024,
     samples: Annotated[
         int, typer.Option(min=1, help="Answers a prompt; several show how far lengths repeat.")
@@ -82,6 +89,10 @@ def collect(
     console = Console()
     if out.suffix not in (".parquet", ".jsonl"):
         raise typer.BadParameter(f"{out} must end in .parquet or .jsonl", param_hint="--out")
+    if out.is_dir():
+        raise typer.BadParameter(f"{out} is a folder; name a file", param_hint="--out")
+    if out.resolve() == prompts.resolve():
+        raise typer.BadParameter(f"{out} is the file of the prompts", param_hint="--out")
     # httpx takes a while to import, and the command line's help should not wait for it.
     from sjf_training.collection import run
 

@@ -123,6 +123,8 @@ async def run(
                 f"{sampling.model}: {len(tasks)} answers to {len(prompts)} prompts, "
                 f"{len(tasks) - len(todo)} already there"
             )
+            if log.damaged:
+                console.print(f"{log.path}: {log.damaged} damaged lines, asked again if needed")
             with Meter(len(tasks), len(tasks) - len(todo), console) as meter:
                 await ask_all(server, todo, log, sampling, concurrency, meter.count)
             return _finish(prompts, planned, log, sampling, out)

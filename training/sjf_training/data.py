@@ -17,6 +17,7 @@ SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 Messages = tuple[tuple[str, str], ...]
 
 MAX_TOKENS_IN_ROW = 10_000_000  # a longer "length" is a mistake, not an answer
+MAX_TEMPERATURE = 100
 _SHOWN_LINES = 5
 
 
@@ -190,20 +191,32 @@ def parse_row(raw: object) -> Row:
         raise BadRowError("sampled_output_tokens is not a list")
     lengths = tuple(_tokens(s, "sampled_output_tokens") for s in samples or ())
     cap = raw.get("max_tokens")
-    temperature = raw.get("temperature")
     return Row(
         prompt=prompt,
         messages=messages,
         lengths=lengths or (output_tokens,),
         output_tokens=output_tokens,
-        max_tokens=0 if cap is None else _tokens(cap, "max_tokens"),
+        max_tokens=0 if _is_missing(cap) else _tokens(cap, "max_tokens"),
         cut=raw.get("finish_reason") == "length",
-        temperature=float(temperature) if isinstance(temperature, int | float) else 1.0,
+        temperature=_temperature(raw.get("temperature")),
         model=str(raw.get("model") or ""),
         source=str(raw.get("source") or ""),
         domain=str(raw.get("domain") or ""),
         pattern=str(raw.get("pattern") or ""),
     )
+
+
+def _is_missing(value: object) -> bool:
+    """Tell whether a cell is empty; tables without a null for numbers write NaN."""
+    return value is None or value != value
+
+
+def _temperature(value: object) -> float:
+    if _is_missing(value) or not isinstance(value, int | float):
+        return 1.0
+    if not 0 <= value <= MAX_TEMPERATURE:
+        raise BadRowError(f"temperature is not between 0 and {MAX_TEMPERATURE}")
+    return float(value)
 
 
 def _messages(raw: dict[str, Any]) -> Messages:

@@ -44,8 +44,9 @@ def score_folds(
 
     Raises DataError.
     """
-    if folds < 2:
-        raise DataError(f"--folds takes 2 or more, not {folds}")
+    prompts = len({row.pattern or row.prompt.strip() for row in dataset.rows})
+    if not 2 <= folds <= prompts:
+        raise DataError(f"--folds takes 2 to {prompts}, as many as there are prompts, not {folds}")
     epochs = manifest.settings.get("epochs")
     options = TrainOptions(
         kind=manifest.kind,
@@ -60,5 +61,7 @@ def score_folds(
         step(f"fold {part} of {folds}")
         predictor = train_kind(fold, tokenizer, None, options, step)
         rows = [row for row in fold.rows if row.split == "test"]
+        if not rows:
+            raise DataError(f"--folds {folds}: one of them got no prompt; give fewer")
         parts.append(score_rows(predictor, rows, tokenizer, step))
     return join(parts)

@@ -44,8 +44,9 @@ def load_tokenizer(model: Path) -> ChatTokenizer:
         raise DataError(f"no model folder at {model}: --model takes the folder that you serve")
     try:
         return cast(ChatTokenizer, AutoTokenizer.from_pretrained(model))
-    except (OSError, ValueError, KeyError) as error:
-        raise DataError(f"no usable tokenizer in {model}: {error}") from error
+    except Exception as error:  # the readers of damaged files raise what they like
+        why = " ".join(str(error).split())
+        raise DataError(f"--model {model}: holds no usable tokenizer ({why})") from error
 
 
 def prompt_token_ids(tokenizer: ChatTokenizer, conversations: Sequence[Messages]) -> list[Tokens]:

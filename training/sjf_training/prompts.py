@@ -1,12 +1,12 @@
 """The prompts that a server is to be asked, and the files that hold them."""
 
-import gzip
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+
+from sjf_training.raw import BadRowError, DataError, raw_rows
 
 LABELS = ("source", "domain", "pattern")
 
@@ -46,7 +46,7 @@ def read_prompts(path: Path) -> list[Prompt]:
     for number, row in enumerate(_rows(path), start=1):
         try:
             prompt = _prompt_of(row)
-        except (TypeError, KeyError, ValueError) as error:
+        except (TypeError, KeyError, ValueError, RecursionError) as error:
             raise CollectError(
                 f"{path}, row {number}: {error}. A row needs `prompt` (text) or `messages` "
                 "(a list of {role, content}, both text)"
@@ -60,19 +60,20 @@ def read_prompts(path: Path) -> list[Prompt]:
     return prompts
 
 
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
+def _rows(path: Path) -> Iterator[object]:
     if not path.is_file():
         raise CollectError(f"no such file: {path}")
-    if path.suffix == ".parquet":
-        import pyarrow.parquet as pq
-
-        yield from pq.read_table(path).to_pylist()
-        return
-    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
-        yield from (json.loads(line) for line in lines if line.strip())
+    try:
+        yield from (row for _, row in raw_rows(path))
+    except DataError as error:
+        raise CollectError(str(error)) from error
 
 
-def _prompt_of(row: dict[str, Any]) -> Prompt:
+def _prompt_of(row: object) -> Prompt:
+    if isinstance(row, BadRowError):
+        raise row
+    if not isinstance(row, Mapping):
+        raise TypeError("not an object")
     messages, text = row.get("messages"), row.get("prompt")
     if isinstance(messages, str):
         messages = json.loads(messages)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".json.gz", ".json", ".parquet")
+_SURROGATE = b"\\ud"  # how JSON escapes one; those in pairs are text
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+(@[\w.-]+)?")
 
 Place = int | str
@@ -63,7 +64,8 @@ def _lines(path: Path) -> Iterator[tuple[Place, object]]:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
             for number, line in enumerate(lines, start=1):
                 if line.strip():
-                    yield number, _decode(line)
+                    found = _decode(line)
+                    yield number, _text_checked(found) if _SURROGATE in line.lower() else found
     except (EOFError, zlib.error, gzip.BadGzipFile):
         # How many rows are lost cannot be known; what came before is whole.
         yield number + 1, BadRowError("gzip damaged or cut short")
@@ -74,8 +76,17 @@ def _decode(line: bytes) -> object:
         return json.loads(line.decode("utf-8"))
     except UnicodeDecodeError:
         return BadRowError("not UTF-8")
-    except ValueError:
+    except (ValueError, RecursionError):
         return BadRowError("not JSON")
+
+
+def _text_checked(row: object) -> object:
+    """Return the row, or a BadRowError for half a surrogate pair: no tokenizer takes that."""
+    try:
+        json.dumps(row, ensure_ascii=False).encode()
+    except (UnicodeEncodeError, RecursionError):
+        return BadRowError("text with half a surrogate pair")
+    return row
 
 
 def _json(path: Path) -> Iterator[tuple[Place, object]]:
@@ -87,7 +98,9 @@ def _json(path: Path) -> Iterator[tuple[Place, object]]:
     found = _decode(content)
     if not isinstance(found, list):
         raise DataError(f"{path} is not a readable JSON file: {found}")
-    yield from enumerate(found, start=1)
+    escaped = _SURROGATE in content.lower()
+    for number, row in enumerate(found, start=1):
+        yield number, _text_checked(row) if escaped else row
 
 
 def _parquet(path: Path) -> Iterator[tuple[Place, object]]:

@@ -26,6 +26,7 @@ from sjf_training.ridge import (
     labels_of,
     predict,
 )
+from sjf_training.saving import save_whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +59,7 @@ def train_linear(
     predictor = fit_linear(dataset, tokenizer, seed=seed, model_dir=model_dir, step=step).predictor
     if out is not None:
         step(f"saving to {out}")
-        predictor.save(out)
+        save_whole(predictor, out)
     return predictor
 
 

@@ -21,6 +21,7 @@ from sjf_training.prepare import Floats, Step, held_out_metrics, manifest_for, o
 from sjf_training.prompt_ids import ChatTokenizer
 from sjf_training.ranking import kendall_tau
 from sjf_training.recipes import DEFAULT, Recipe
+from sjf_training.saving import save_whole
 from sjf_training.train import LinearFit, fit_linear
 
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -119,7 +120,7 @@ def train_encoder(
     )
     if out is not None:
         step(f"saving to {out}")
-        predictor.save(out)
+        save_whole(predictor, out)
         if options.checkpoint is not None:
             (options.checkpoint / CHECKPOINT_FILE).unlink(missing_ok=True)
     return predictor

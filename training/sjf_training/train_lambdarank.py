@@ -16,6 +16,7 @@ from sjf_training.prepare import Floats, Step, held_out_metrics, manifest_for, o
 from sjf_training.prompt_ids import ChatTokenizer
 from sjf_training.ranking import pair_accuracy
 from sjf_training.ridge import labels_of
+from sjf_training.saving import save_whole
 from sjf_training.train import LinearFit, fit_linear
 
 COLUMNS = 256
@@ -123,7 +124,7 @@ def train_lambdarank(
     predictor = replace(predictor, base=base)
     if out is not None:
         step(f"saving to {out}")
-        predictor.save(out)
+        save_whole(predictor, out)
     return predictor
 
 

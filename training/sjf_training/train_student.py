@@ -31,6 +31,7 @@ from sjf_training.prepare import (
 from sjf_training.prompt_ids import ChatTokenizer, prompt_token_ids
 from sjf_training.ranking import kendall_tau
 from sjf_training.ridge import choose_penalty, dense_term, design_matrix
+from sjf_training.saving import save_whole
 
 VECTOR_WIDTH = 64
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -124,7 +125,7 @@ def train_student(
     student = replace(student, linear=linear)
     if out is not None:
         step(f"saving to {out}")
-        student.save(out)
+        save_whole(student, out)
     return student
 
 
