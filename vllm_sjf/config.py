@@ -1,5 +1,6 @@
 """The typed configuration, read from vLLM's ``--additional-config '{"sjf": {...}}'``."""
 
+import reprlib
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any
@@ -203,6 +204,13 @@ class SJFConfig(_Section):
             return cls.model_validate(dict(section))
         except ValidationError as error:
             details = error.errors(include_url=False)
+            # A list whose entries are wrong is then called too short as well.
+            inside = {each["loc"][0] for each in details if len(each["loc"]) > 1}
+            details = [
+                each
+                for each in details
+                if each["type"] != "too_short" or each["loc"][0] not in inside
+            ]
             raise ConfigError("; ".join(map(_explain, details))) from None
 
 
@@ -219,4 +227,4 @@ def _explain(detail: Any) -> str:  # noqa: ANN401 - pydantic's ErrorDetails is n
         owner = sections.get(str(detail["loc"][0]), SJFConfig) if detail["loc"][1:] else SJFConfig
         known = ", ".join(owner.model_fields)
         return f"{key}: unknown key, remove it or use one of: {known}"
-    return f"{key}: {detail['msg']} (got {detail['input']!r})"
+    return f"{key}: {detail['msg']} (got {reprlib.repr(detail['input'])})"

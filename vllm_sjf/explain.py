@@ -10,6 +10,26 @@ from typing import Any
 Event = dict[str, Any]
 
 
+_NUMBER = int | float
+_ALWAYS: dict[str, Any] = {"event": str, "request_id": str, "at_s": _NUMBER}
+_BY_KIND: dict[str, dict[str, Any]] = {
+    "queued": {
+        "traffic_class": str,
+        "class_rank": int,
+        "priority": int,
+        "uncached_prompt_tokens": int,
+        "predicted_tokens": _NUMBER | None,
+        "source": str,
+        "cost_tokens": _NUMBER,
+        "virtual_start_s": _NUMBER,
+    },
+    "predicted": {"predicted_tokens": _NUMBER},
+    "started": {"running": int, "waiting": int},
+    "preempted": {"reason": str, "tokens": int},
+    "finished": {"status": str, "output_tokens": int},
+}
+
+
 class ExplainError(ValueError):
     """The log cannot answer; the message says what to do."""
 
@@ -34,22 +54,35 @@ def read_events(log: Path) -> tuple[list[Event], int]:
     """Read a decision log and the file it was turned over from; count lines not readable."""
     events: list[Event] = []
     bad = 0
-    files = [log.with_suffix(log.suffix + ".1"), log]
-    if not any(each.exists() for each in files):
+    files = [Path(f"{log}.1"), log]
+    if not any(each.is_file() for each in files):
         raise ExplainError(
             f"{log}: no such file; start the server with "
             '--additional-config \'{"sjf": {"decision_log": {"path": "FILE"}}}\''
         )
     for file in files:
-        if not file.exists():
+        if not file.is_file():
             continue
-        with file.open(errors="replace") as lines:
-            for line in lines:
-                try:
-                    events.append(json.loads(line))
-                except json.JSONDecodeError:
-                    bad += 1  # a killed server tears the last line
+        with file.open(encoding="utf-8", errors="replace") as lines:
+            for line in filter(str.strip, lines):
+                event = _readable(line)
+                if event is None:
+                    bad += 1  # a killed server tears the last line, a full disk any
+                else:
+                    events.append(event)
     return events, bad
+
+
+def _readable(line: str) -> Event | None:
+    """Return the line's event; None unless it has all that a story needs of its kind."""
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(event, dict):
+        return None
+    needed = _ALWAYS | _BY_KIND.get(str(event.get("event")), {})
+    return event if all(isinstance(event.get(key), kind) for key, kind in needed.items()) else None
 
 
 def explain(events: Sequence[Event], wanted: str, unreadable_lines: int = 0) -> Explanation:

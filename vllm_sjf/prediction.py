@@ -6,6 +6,7 @@ Whatever goes wrong in here is counted and ends in a fallback; it never reaches 
 
 import logging
 import math
+import reprlib
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -91,7 +92,7 @@ class PredictionService:
             # A response has at least its end token.
             length = LengthDistribution.point(max(float(hint), 1.0))
             return Prediction(PredictionSource.HINT, length)
-        self._count_failure("hint_invalid", f"{HINT_KEY}={hint!r} is no token count")
+        self._count_failure("hint_invalid", f"{HINT_KEY}={reprlib.repr(hint)} is no token count")
         return None
 
     def _predict_batch(self, batch: Sequence[PromptFeatures]) -> list[Prediction | None]:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from sjf_predictor.base import ArtifactError, LengthPredictor
 from vllm_sjf.config import ConfigError, SJFConfig
+from vllm_sjf.decision_log import check_path
 
 
 def load_predictor(config: SJFConfig, tokenizer_fingerprint: str | None) -> LengthPredictor | None:
@@ -23,30 +24,29 @@ def load_predictor(config: SJFConfig, tokenizer_fingerprint: str | None) -> Leng
             artifact.check_tokenizer(manifest, tokenizer_fingerprint)
     except ArtifactError as error:
         raise ConfigError(f"sjf.predictor: {error}") from error
+    except Exception as error:  # readers of damaged files raise what they like
+        raise ConfigError(
+            f"sjf.predictor: {config.predictor} cannot be read ({_one_line(error)}); "
+            "name the folder that `vllm-sjf train` wrote, or train it again"
+        ) from error
     return predictor
 
 
-def _check_decision_log(path: str | None) -> None:
-    if path is None:
-        return
-    try:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        with Path(path).open("a"):
-            pass
-    except OSError as error:
-        raise ConfigError(
-            f"sjf.decision_log.path: {path} cannot be written ({error.strerror}); "
-            "name a file in a folder that the server may write to"
-        ) from error
+def _one_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
-def check(config: SJFConfig, tokenizer_folder: Path | None) -> None:
+def check(
+    config: SJFConfig, tokenizer_folder: Path | None, *, trust_remote_code: bool = False
+) -> None:
     """Raise ConfigError unless the predictor loads and fits the tokenizer, and logs can be kept.
 
     tokenizer_folder: of the model that will be served; None when it is not on this disk yet:
         then the engine, which sees the tokenizer in any case, checks it at start.
+    trust_remote_code: as vLLM was told; else a tokenizer with code of its own is refused.
     """
-    _check_decision_log(config.decision_log.path)
+    if config.decision_log.path is not None:
+        check_path(Path(config.decision_log.path))
     if not config.predicts:
         return
     load_predictor(config, None)  # first, because it is quick: no tokenizer is needed
@@ -57,10 +57,12 @@ def check(config: SJFConfig, tokenizer_folder: Path | None) -> None:
     from sjf_predictor import artifact
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
-    except (OSError, ValueError) as error:
+        tokenizer = AutoTokenizer.from_pretrained(
+            tokenizer_folder, trust_remote_code=trust_remote_code
+        )
+    except Exception as error:  # readers of damaged files raise what they like
         raise ConfigError(
-            f"sjf.predictor: {tokenizer_folder} holds no tokenizer to compare with ({error}); "
-            "give the model folder, or --tokenizer"
+            f"sjf.predictor: {tokenizer_folder} holds no tokenizer to compare with "
+            f"({_one_line(error)}); give the model folder, or --tokenizer"
         ) from error
     load_predictor(config, artifact.fingerprint(tokenizer))

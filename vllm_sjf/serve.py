@@ -5,6 +5,7 @@ error in the configuration costs a second instead of a model load.
 """
 
 import json
+import reprlib
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,9 @@ EXIT_REFUSED = 2
 # The options that we must understand; everything else goes to vLLM unread.
 _OURS = ("--predictor", "--additional-config", "--scheduler-cls")
 CONTROL = "--control"
-_WATCHED = ("--model", "--tokenizer", "--config")
+_WATCHED = ("--model", "--tokenizer", "--tokenizer-mode", "--config")
+# Modes in which vLLM reads the tokenizer as we do.
+_COMMON_TOKENIZER_MODES = (None, "auto", "hf", "slow")
 
 
 class ServeError(ValueError):
@@ -37,14 +40,16 @@ class ServePlan:
 
     argv: arguments after ``vllm serve``, our scheduler and the merged configuration included.
     sjf: the raw ``sjf`` mapping that the scheduler will read.
-    tokenizer_source: folder or hub name that the tokenizer comes from; None when vLLM's
-        default model is served.
+    tokenizer_source: folder or hub name that the tokenizer comes from; None when it cannot
+        be told, vLLM reads it in a way of its own, or not at all.
+    trust_remote_code: whether vLLM may run code that comes with the model.
     control: whether the routes under ``/v1/sjf/`` were asked for.
     """
 
     argv: tuple[str, ...]
     sjf: Mapping[str, Any]
     tokenizer_source: str | None
+    trust_remote_code: bool = False
     control: bool = False
 
 
@@ -59,8 +64,16 @@ def plan(argv: Sequence[str]) -> ServePlan:
     rest, found, dotted = _scan([each for each in argv if each != CONTROL])
     from_file = _read_config_file(found.get("--config"))
 
-    def option(name: str) -> Any:  # noqa: ANN401 - a YAML value can be anything
-        return found.get(name, from_file.get(name.removeprefix("--")))
+    def option(name: str) -> str | None:
+        value = found.get(name, from_file.get(name.removeprefix("--")))
+        if isinstance(value, list | dict | set):
+            raise ServeError(f"--config: {name.removeprefix('--')} must be one word, not {value!r}")
+        return None if value is None else str(value)
+
+    def flag(name: str) -> bool:
+        return name in (token.replace("_", "-") for token in rest) or (
+            from_file.get(name.removeprefix("--")) is True
+        )
 
     scheduler = option("--scheduler-cls") or SCHEDULER
     if scheduler not in SCHEDULER_NAMES:
@@ -74,20 +87,29 @@ def plan(argv: Sequence[str]) -> ServePlan:
     _merge(merged, _as_mapping(found.get("--additional-config"), "--additional-config"))
     for path, value in dotted:
         _merge(merged, _nest(path, value))
+    strayed = [key for key in merged if str(key).casefold() == "sjf" and key != "sjf"]
+    if strayed:
+        raise ServeError(f"--additional-config: {strayed[0]}: unknown key, write it sjf")
     sjf = merged.setdefault("sjf", {})
     if not isinstance(sjf, dict):
         raise ServeError(
             f"--additional-config: sjf must be an object like "
-            f'{{"sjf": {{"mode": "sjf"}}}}, not {json.dumps(sjf)}'
+            f'{{"sjf": {{"mode": "sjf"}}}}, not {sjf!r}'
         )
     predictor = found.get("--predictor")
     if predictor is not None:
-        named = predictor in NOT_A_FOLDER
-        sjf["predictor"] = predictor if named else str(Path(predictor).expanduser().resolve())
+        sjf["predictor"] = predictor if predictor in NOT_A_FOLDER else _absolute(predictor)
 
-    model = rest[0] if rest and not rest[0].startswith("-") else option("--model")
-    full = (*rest, "--scheduler-cls", scheduler, "--additional-config", json.dumps(merged))
-    return ServePlan(full, sjf, option("--tokenizer") or model, control)
+    model = _positional(rest) or option("--model") or _model_among(rest)
+    source = option("--tokenizer") or model
+    if flag("--skip-tokenizer-init") or (option("--tokenizer-mode") not in _COMMON_TOKENIZER_MODES):
+        source = None
+    try:
+        settings = json.dumps(merged)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ServeError(f"--additional-config: holds what JSON cannot say ({error})") from None
+    full = (*rest, "--scheduler-cls", scheduler, "--additional-config", settings)
+    return ServePlan(full, sjf, source, flag("--trust-remote-code"), control)
 
 
 def serve(argv: Sequence[str]) -> None:
@@ -99,7 +121,11 @@ def serve(argv: Sequence[str]) -> None:
         planned = plan(argv)
         config = SJFConfig.parse(planned.sjf)
         folder = Path(planned.tokenizer_source or "")
-        check(config, folder if planned.tokenizer_source and folder.is_dir() else None)
+        check(
+            config,
+            folder if planned.tokenizer_source and folder.is_dir() else None,
+            trust_remote_code=planned.trust_remote_code,
+        )
     except (ServeError, ConfigError) as error:
         print(f"vllm-sjf serve: refused, nothing was started.\n{error}", file=sys.stderr)
         raise SystemExit(EXIT_REFUSED) from None
@@ -144,13 +170,39 @@ def _scan(
     return rest, found, dotted
 
 
+def _positional(rest: Sequence[str]) -> str | None:
+    return rest[0] if rest and not rest[0].startswith("-") else None
+
+
+def _model_among(rest: Sequence[str]) -> str | None:
+    """Return the one model folder behind options, whose arity only vLLM knows; None if unclear."""
+    folders = [each for each in rest if not each.startswith("-") and _is_model_folder(each)]
+    return folders[0] if len(folders) == 1 else None
+
+
+def _is_model_folder(text: str) -> bool:
+    try:
+        return (Path(text) / "config.json").is_file()
+    except OSError:  # a long text that is no path
+        return False
+
+
+def _absolute(folder: str) -> str:
+    if not folder:
+        raise ServeError("--predictor: name the folder that `vllm-sjf train` wrote")
+    try:
+        return str(Path(folder).expanduser().resolve())
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ServeError(f"--predictor {folder}: no such folder ({error})") from None
+
+
 def _value(text: str, is_list: bool) -> Any:  # noqa: ANN401 - any JSON value
     """Read a dotted setting as vLLM does: a list after ``+``, else JSON, else a string."""
     if is_list:
         return text.split(",")
     try:
         return json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 
@@ -178,15 +230,15 @@ def _as_mapping(raw: Any, name: str) -> Mapping[str, Any]:  # noqa: ANN401 - unv
     if isinstance(raw, str):
         try:
             value = json.loads(raw)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise ServeError(
-                f"{name}: not valid JSON ({error.msg} at character {error.pos}); write it like "
+                f"{name}: not valid JSON ({error}); write it like "
                 """'{"sjf": {"mode": "sjf"}}', in single quotes"""
             ) from None
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise ServeError(f'{name}: must be an object like {{"sjf": {{}}}}, not {raw!r}')
+        raise ServeError(f'{name}: must be an object like {{"sjf": {{}}}}, not {reprlib.repr(raw)}')
     return value
 
 
@@ -197,9 +249,10 @@ def _read_config_file(path: str | None) -> dict[str, Any]:
     import yaml  # type: ignore[import-untyped]  # comes with vLLM, which reads the same file
 
     try:
-        content = yaml.safe_load(Path(path).read_text())
-    except (OSError, yaml.YAMLError) as error:
-        raise ServeError(f"--config {path}: cannot be read ({error}); check the path") from None
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        why = " ".join(str(error).split())
+        raise ServeError(f"--config {path}: cannot be read ({why}); check the file") from None
     if not isinstance(content, dict):
         raise ServeError(f"--config {path}: must hold options, one a line, like `port: 8000`")
     return {str(key).replace("_", "-"): value for key, value in content.items()}
