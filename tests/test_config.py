@@ -24,7 +24,7 @@ def test_nothing_given_means_defaults():
         ({"predictor": ""}, "sjf.predictor"),
         ({"classes": []}, "sjf.classes"),
         ({"classes": [{"name": "chat"}]}, "sjf.classes.0.rank"),
-        ({"classes": [{"name": "chat", "rank": 0, "weight": 3}]}, "sjf.classes.0.weight"),
+        ({"classes": [{"name": "chat", "rank": 0, "wight": 3}]}, "sjf.classes.0.wight"),
         ({"classes": [{"name": "a", "rank": 0}, {"name": "a", "rank": 1}]}, "sjf.classes"),
         ([1], "sjf"),
         ("none", "sjf"),

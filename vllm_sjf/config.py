@@ -3,7 +3,7 @@
 import reprlib
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -19,6 +19,7 @@ CONFIG_KEY = "sjf"
 
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NonNegativeFloat = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
 
 
 def _ascending(pair: tuple[int, int]) -> tuple[int, int]:
@@ -47,19 +48,44 @@ class _Section(BaseModel):
 
 
 class TrafficClass(_Section):
-    """One kind of traffic. Smaller ranks go first.
+    """One kind of traffic. Smaller ranks go first. None means no limit.
 
     max_wait_s: once its oldest request has waited this long, that request goes next, whatever
         the ranks, priorities and predictions say; nobody starves for longer than this plus
         the time until a slot is free.
     priority_range: requests that name no class and whose ``priority`` is from the first to the
         second of these numbers ask for this class.
+    weight: its share of the tokens between classes that have work (`between_classes` weights).
+    floor_share: of the engine's slots; below it the class goes before better ones, and none of
+        its requests is displaced.
+    max_running: requests that run at once.
+    max_kv_share: of all KV blocks, checked when a request starts; a class that runs nothing may
+        start one whatever its size.
+    max_prefill_tokens_per_step: prompt tokens of the class computed in one step.
+    max_queued_requests, max_queued_tokens: requests and their prompt tokens that may wait; what
+        would be too many is refused.
+    max_output_tokens: cap on a request's ``max_tokens``.
+    hold_s: a class's waiting requests gather until the oldest has waited this long, then all go.
+    max_preemptions: a request that was preempted more often has missed.
+    on_miss: what becomes of a request that misses its ``deadline_s`` or max_preemptions: it
+        ends with an error (fail), or runs on.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[a-z0-9_-]+$")]
     rank: Annotated[int, Field(ge=0)]
     max_wait_s: PositiveFloat = 600.0
     priority_range: PriorityRange | None = None
+    weight: PositiveFloat = 1.0
+    floor_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    max_running: Count | None = None
+    max_kv_share: Annotated[float, Field(gt=0, le=1)] | None = None
+    max_prefill_tokens_per_step: Count | None = None
+    max_queued_requests: Count | None = None
+    max_queued_tokens: Count | None = None
+    max_output_tokens: Count | None = None
+    hold_s: NonNegativeFloat = 0.0
+    max_preemptions: Annotated[int, Field(ge=0)] | None = None
+    on_miss: Literal["fail", "run_on"] = "run_on"
 
     def holds_priority(self, priority: int) -> bool:
         """Tell whether a request of this priority, which names no class, belongs here."""
@@ -149,6 +175,8 @@ class SJFConfig(_Section):
     max_pushback_s: the longest that a job can be pushed back that way (W).
     classes: the first is the one that a request without a class belongs to.
     trust_client_class: whether a request may claim a class that ranks better than that.
+    between_classes: the better rank goes first, or tokens are shared by weight; with weights no
+        class displaces another.
     """
 
     mode: Annotated[Mode, Field(strict=False)] = Mode.SJF
@@ -160,6 +188,7 @@ class SJFConfig(_Section):
     reservation: Reservation = Reservation()
     decision_log: DecisionLogging = DecisionLogging()
     routing: Routing = Routing()
+    between_classes: Literal["rank", "weights"] = "rank"
     classes: Annotated[tuple[TrafficClass, ...], Field(min_length=1, strict=False)] = (
         DEFAULT_CLASSES
     )
@@ -172,6 +201,8 @@ class SJFConfig(_Section):
         names = [each.name for each in classes]
         if len(set(names)) < len(names):
             raise ValueError("two classes have the same name; give each its own")
+        if sum(each.floor_share for each in classes) > 1:
+            raise ValueError("the floor shares add up to more than 1")
         return classes
 
     @model_validator(mode="after")
@@ -181,6 +212,12 @@ class SJFConfig(_Section):
         if unknown := sorted(routed - names):
             raise ValueError(f"routing names classes that do not exist: {', '.join(unknown)}")
         return self
+
+    @property
+    def displacement_ranks(self) -> dict[str, int]:
+        """Who may displace whom: the classes' ranks, all alike where weights decide."""
+        by_rank = self.between_classes == "rank"
+        return {each.name: each.rank if by_rank else 0 for each in self.classes}
 
     @property
     def predicts(self) -> bool:

@@ -189,6 +189,8 @@ def _event_line(each: Event) -> str:
             return f"preempted: {each['reason']}, {each['tokens']} tokens to compute again"
         case "predicted":
             return f"prediction arrived: about {each['predicted_tokens']:.0f} output tokens"
+        case "refused":
+            return f"refused: {each['message']}"
         case "held_back":
             return "did not fit into the KV memory predicted to be needed"
         case "finished":

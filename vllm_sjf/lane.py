@@ -24,6 +24,7 @@ Item = TypeVar("Item", bound=HasRequestId)
 class Rank:
     """Where an item belongs: its class, its key within it, and when it first arrived (s).
 
+    tokens: its prompt's, for the count of what waits.
     never_fits: it is larger than all memory, and goes only when nobody else waits.
     """
 
@@ -31,6 +32,7 @@ class Rank:
     key: RankKey
     arrival_s: float
     never_fits: bool = False
+    tokens: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -54,12 +56,14 @@ class Lane(Generic[Item]):
     by_key: list[tuple[RankKey, int, Entry[Item]]] = field(default_factory=list)
     by_arrival: list[tuple[float, int, Entry[Item]]] = field(default_factory=list)
     live: int = 0
+    live_tokens: int = 0
 
     def push(self, entry: Entry[Item], serial: int) -> None:
         """Hold an entry; ``serial`` is larger at every call."""
         heapq.heappush(self.by_key, (entry.rank.key, serial, entry))
         heapq.heappush(self.by_arrival, (entry.rank.arrival_s, serial, entry))
         self.live += 1
+        self.live_tokens += entry.rank.tokens
 
     def first(self) -> Entry[Item]:
         """Return the live entry with the smallest key."""

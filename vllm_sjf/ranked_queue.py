@@ -206,11 +206,14 @@ class RankedQueue(Generic[Item]):
         for item, _ in self._taken_over.values():
             yield item
 
-    def oldest_arrivals_s(self) -> dict[str, float]:
-        """Return when the longest waiting item of each class that has one arrived."""
-        return {
-            name: lane.oldest().rank.arrival_s for name, lane in self._lanes.items() if lane.live
-        }
+    def oldest_arrival_s(self, traffic_class: str) -> float | None:
+        """Return when the longest waiting item of a class arrived; None when none waits."""
+        lane = self._lanes[traffic_class]
+        return lane.oldest().rank.arrival_s if lane.live else None
+
+    def waiting_tokens(self, traffic_class: str) -> int:
+        """Return the prompt tokens that wait, those larger than all memory left out."""
+        return self._lanes[traffic_class].live_tokens
 
     def waiting_by_class(self) -> dict[str, int]:
         """Return how many items each class holds."""
@@ -316,4 +319,5 @@ class RankedQueue(Generic[Item]):
         self._waiting[entry.rank.traffic_class] -= 1
         lane = self._lane_of(entry)
         lane.live -= 1
+        lane.live_tokens -= entry.rank.tokens
         lane.compact()

@@ -43,6 +43,7 @@ __all__ = [
 ]
 
 FILLER_TOKEN_ID = 7
+IDLE_TICK_S = 0.01  # how fast time passes while requests are held back for a time
 _FILLER, _END = [FILLER_TOKEN_ID], [END_TOKEN_ID]
 
 
@@ -162,6 +163,9 @@ class Simulation:
 
     def _skip_idle_time(self, arrivals: deque[SimulatedRequest]) -> None:
         if not self.scheduler.has_unfinished_requests():
+            return
+        if getattr(self.scheduler, "waits_for_time", False):
+            self.now_s += IDLE_TICK_S
             return
         if not arrivals:
             waiting = [each.spec.request_id for each in self._live.values()][:5]

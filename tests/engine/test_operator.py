@@ -37,7 +37,8 @@ def test_state_counts_each_class(sim, mode):
     assert batch["oldest_wait_s"] == pytest.approx(0.01)
     assert 0 < chat["kv_share"] < 1
     assert batch["kv_share"] == 0
-    assert batch["limits"] == {"max_wait_s": 600.0}
+    assert batch["limits"]["max_wait_s"] == 600.0
+    assert batch["limits"]["max_running"] is None
     assert state["predictor"]["counts"]["hint"] == 5
 
 
@@ -96,7 +97,7 @@ def test_changed_limits_hold_from_the_next_step_on():
     sim.add(request("batch", tokens=5, xargs=BATCH))
     sim.add(request("chat", tokens=5))
     result = sim.scheduler.operator.set_class("batch", {"max_wait_s": 0.01})
-    assert result == {"name": "batch", "paused": False, "rank": 1, "max_wait_s": 0.01}
+    assert (result["name"], result["paused"], result["max_wait_s"]) == ("batch", False, 0.01)
     started: list[str] = []
     while len(started) < 1:
         started += [new.req_id for new in sim.step().scheduled_new_reqs]

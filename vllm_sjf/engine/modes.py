@@ -64,6 +64,7 @@ class ModeSwitch:
 
     def _use_stock(self) -> None:
         scheduler = self._scheduler
+        scheduler.refusals.forget_pending()  # no limits but vLLM's from now on
         scheduler.policy = self._stock_policy
         queue = create_request_queue(self._stock_policy)
         for request in sorted(scheduler.ranked.clear(), key=self._arrival):

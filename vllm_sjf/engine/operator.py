@@ -64,7 +64,7 @@ class Operator:
                 "oldest_wait_s": oldest.get(name),
                 "kv_share": blocks[name] / pool,
                 "paused": name in scheduler.gate.paused,
-                "closed_by": scheduler.gate.closed_by(name) if scheduler.modes.orders else None,
+                "closed_by": self._closed_by(name) if scheduler.modes.orders else None,
                 "limits": spec.model_dump(mode="json", exclude=set(FIXED)),
             }
         return {
@@ -74,17 +74,20 @@ class Operator:
                 "loaded": scheduler.prediction.has_predictor,
                 "counts": dict(scheduler.prediction.counts),
             },
-            "counts": dict(scheduler.reporter.counts),
+            "counts": {**scheduler.reporter.counts, **scheduler.refusals.counts},
             "classes": classes,
         }
 
     def explain(self, request_id: str) -> dict[str, Any]:
-        """Return what is known of a live request and why it waits.
+        """Return what is known of a live request and why it waits, or why it was refused.
 
         request_id: the engine's, or a part of it that no other live request has.
         Raises UnknownError when no or several live requests match.
         """
         scheduler = self._scheduler
+        refused = scheduler.refusals.recall(request_id)
+        if refused is not None:
+            return refused
         request = self._find(request_id)
         job = scheduler.ledger.job(request.request_id)
         length = job.prediction.length
@@ -148,13 +151,21 @@ class Operator:
             raise OperatorError(str(error)) from None
         return {"mode": str(wanted), "before": str(before)}
 
+    def _closed_by(self, name: str) -> str | None:
+        self._scheduler.load.begin_step()  # what was counted is of the last step
+        return self._scheduler.gate.closed_by(name)
+
     def _class_of(self, request: Request) -> str:
         return self._scheduler.ledger.job(request.request_id).traffic_class
 
     def _oldest_waits_s(self) -> dict[str, float]:
         """By class with waiting requests; those at the head of a stock queue are the oldest."""
         scheduler = self._scheduler
-        arrivals = scheduler.ranked.oldest_arrivals_s()
+        arrivals: dict[str, float] = {}
+        for name in scheduler.gate.classes:
+            arrival_s = scheduler.ranked.oldest_arrival_s(name)
+            if arrival_s is not None:
+                arrivals[name] = arrival_s
         queues = (scheduler.kv_holding_waiting, scheduler.waiting)
         for queue in queues if not scheduler.modes.orders else queues[:1]:
             for request in islice(queue, MOST_SCANNED):
@@ -184,7 +195,7 @@ class Operator:
             return f"blocked: {request.status.name.lower()}"
         if not scheduler.modes.orders:
             return f"mode {scheduler.modes.mode}: its turn in vLLM's own order has not come"
-        if closed_by := scheduler.gate.closed_by(self._class_of(request)):
+        if closed_by := self._closed_by(self._class_of(request)):
             return f"its class may not start now: {closed_by}"
         if scheduler.reporter.is_held_back(request.request_id):
             return "it does not fit into the KV memory predicted to be needed"

@@ -11,7 +11,7 @@ from vllm.v1.request import Request, RequestStatus
 
 from vllm_sjf.config import SJFConfig
 from vllm_sjf.engine import kv
-from vllm_sjf.jobs import Load, RunningJob, Waiter
+from vllm_sjf.jobs import Job, Load, RunningJob, Waiter
 from vllm_sjf.policy.preemption import PreemptionPolicy
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Preemptor:
         self._scheduler = scheduler
         self._config = config
         self._policy = PreemptionPolicy(config.displacement)
-        self._class_ranks = {each.name: each.rank for each in config.classes}
+        self._class_ranks = config.displacement_ranks
 
     def prepare_step(self, *, may_displace: bool) -> None:
         """Decide this step's victims: by order where KV is short, else by displacement.
@@ -145,8 +145,15 @@ class Preemptor:
                 self._class_ranks[job.traffic_class] >= waiter.class_rank
                 and request.num_preemptions < config.max_per_request
                 and request.num_output_tokens - job.generated_tokens >= config.quantum_tokens
+                and self._may_lose(job, waiter)
             ):
                 yield self._running_job(request)
+
+    def _may_lose(self, job: Job, waiter: Waiter) -> bool:
+        """Tell whether a class keeps its floor share if another takes one of its places."""
+        waiting_class = self._scheduler.ledger.job(waiter.request_id).traffic_class
+        same = job.traffic_class == waiting_class
+        return same or self._scheduler.gate.may_lose(job.traffic_class)
 
     def _worst_running_class_rank(self, waiting: Mapping[str, int]) -> int:
         """The largest class rank among those that run, in O(classes)."""

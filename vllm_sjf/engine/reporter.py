@@ -13,6 +13,7 @@ from vllm_sjf.config import SJFConfig
 from vllm_sjf.decision_log import DecisionLog
 from vllm_sjf.engine.meter import Meter, label_values
 from vllm_sjf.jobs import Job, Prediction, Reason
+from vllm_sjf.policy.limits import Refusal
 
 logger = init_logger("vllm.sjf")
 TELL_INTERVAL_S = 60.0
@@ -78,6 +79,10 @@ class Reporter:
                 self._meter.held_back(request_id)
             self._record("held_back", request_id)
 
+    def refused(self, request_id: str, refusal: Refusal) -> None:
+        """A request was ended by one of its class's limits."""
+        self._record("refused", request_id, limit=refusal.limit, message=refusal.message)
+
     def is_held_back(self, request_id: str) -> bool:
         """Tell whether a waiting request did not fit when it was last asked about."""
         return request_id in self._held_back
@@ -133,7 +138,7 @@ class Reporter:
             return
         self._tell_at_s = now_s + TELL_INTERVAL_S
         scheduler = self._scheduler
-        counts = {**scheduler.prediction.counts, **self.counts}
+        counts = {**scheduler.prediction.counts, **self.counts, **scheduler.refusals.counts}
         if scheduler.reservation is not None:
             counts.update(scheduler.reservation.counts)
         if self._log is not None:

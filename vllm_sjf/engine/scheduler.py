@@ -16,13 +16,16 @@ from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.core.sched.output import SchedulerOutput
 from vllm.v1.core.sched.request_queue import SchedulingPolicy
 from vllm.v1.core.sched.scheduler import Scheduler
+from vllm.v1.engine import EngineCoreOutputs
 from vllm.v1.request import Request
 
 from vllm_sjf.config import CONFIG_KEY, Mode, SJFConfig
 from vllm_sjf.engine import compat, control, kv
+from vllm_sjf.engine.class_load import EngineLoad
 from vllm_sjf.engine.modes import ModeSwitch
 from vllm_sjf.engine.operator import Operator
 from vllm_sjf.engine.preemptor import Preemptor
+from vllm_sjf.engine.refusals import Refusals
 from vllm_sjf.engine.reporter import Reporter
 from vllm_sjf.engine.requests import prompt_features, traffic_class, xargs_of
 from vllm_sjf.engine.reservation import KVReservation
@@ -84,7 +87,13 @@ class SJFMixin(_Base):
                 len(self.kv_cache_config.kv_cache_groups),
             )
         self.reservation, bypass = self._make_reservation()
-        self.gate = ClassGate(self.sjf_config.classes)
+        self.load = EngineLoad(self)
+        self.gate = ClassGate(
+            self.sjf_config.classes,
+            self.load,
+            by_weight=self.sjf_config.between_classes == "weights",
+        )
+        self.refusals = Refusals(self)
         self.ranked: RankedQueue[Request] = RankedQueue(
             self.sjf_config.classes, self._rank_of, bypass, self.gate
         )
@@ -119,6 +128,8 @@ class SJFMixin(_Base):
                 self._predict(request)
             else:
                 self._unpredicted.add(request.request_id)
+            if self.modes.orders:
+                self.refusals.arrives(request)
         super().add_request(request)
 
     def change_mode(self, mode: Mode) -> None:
@@ -137,6 +148,8 @@ class SJFMixin(_Base):
     def schedule(self, *args: Any, **kwargs: Any) -> SchedulerOutput:
         """One step of vLLM's own loop, with queue and running list prepared for it."""
         if self.modes.orders:
+            self.refusals.carry_out()
+            self.load.begin_step()
             self.ranked.begin_step(self.clock())
             if self.reservation is not None:
                 self.reservation.begin_step()
@@ -147,8 +160,32 @@ class SJFMixin(_Base):
         else:
             self._take_predictions()
         output: SchedulerOutput = super().schedule(*args, **kwargs)
+        if self.modes.orders:
+            self.gate.stepped()
         self.reporter.stepped(output)
         return output
+
+    def update_from_output(self, *args: Any, **kwargs: Any) -> dict[int, EngineCoreOutputs]:
+        """As vLLM's, with the outputs of requests that we ended."""
+        outputs: dict[int, EngineCoreOutputs] = super().update_from_output(*args, **kwargs)
+        self.refusals.deliver(outputs)
+        return outputs
+
+    def _reserve_prefill_lookahead(
+        self, request: Request, num_computed_tokens: int, num_new_tokens: int
+    ) -> int:
+        # vLLM asks this about every chunk: where a class's share of a step is taken off.
+        tokens: int = super()._reserve_prefill_lookahead(
+            request, num_computed_tokens, num_new_tokens
+        )
+        if not self.modes.orders:
+            return tokens
+        return self.load.prefill_chunk(request, num_computed_tokens, tokens)
+
+    @property
+    def waits_for_time(self) -> bool:
+        """Whether time alone may start or end a request: for whoever replaces the clock."""
+        return self.gate.waits_for_time or self.refusals.waits_for_time
 
     def _take_predictions(self) -> None:
         """Put the requests that a slow predictor has answered for to their new places."""
@@ -190,6 +227,9 @@ class SJFMixin(_Base):
         name, denied = traffic_class(xargs_of(request), request.priority, self.sjf_config)
         if denied:
             self.reporter.counts["class_claims_denied"] += 1
+        cap = self.gate.classes[name].max_output_tokens
+        if cap is not None and self.modes.orders:
+            request.max_tokens = min(request.max_tokens, cap)
         return Job(
             request_id=request.request_id,
             arrival_s=self.clock(),
@@ -222,13 +262,17 @@ class SJFMixin(_Base):
                 generated_tokens=request.num_output_tokens,
             )
         rank = self.ledger.rank(request_id)
-        return replace(rank, never_fits=True) if kv.never_fits(self, request) else rank
+        never_fits = kv.never_fits(self, request)
+        return replace(rank, tokens=request.num_prompt_tokens, never_fits=never_fits)
 
     def _preempt_request(self, request: Request, *args: Any, **kwargs: Any) -> None:
         # vLLM's loop and cache resets come here too. Who did not lose its place to another
         # returns before whoever arrives from now on, unless it has had that often enough.
         reason = self._preemption_reason
         self.reporter.preempted(request, reason)
+        self.load.left(request)
+        if self.modes.orders:
+            self.refusals.preempted(request)
         if request.request_id in self.ledger:
             evicted = reason in (Reason.KV_SHORT, Reason.CACHE_RESET)
             favoured = request.num_preemptions < self.sjf_config.displacement.max_per_request
@@ -238,6 +282,7 @@ class SJFMixin(_Base):
 
     def _free_request(self, request: Request, *args: Any, **kwargs: Any) -> Any:
         self.reporter.finished(request)
+        self.load.left(request)
         self._unpredicted.discard(request.request_id)
         job = self.ledger.forget(request.request_id)
         if self.reservation is not None:
