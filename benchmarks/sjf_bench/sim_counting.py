@@ -44,6 +44,9 @@ class Watch:
         """A step was scheduled; idle: nothing else was on the device."""
         counters = self._counters
         counters.steps += 1
+        pool = self._scheduler.kv_cache_manager.block_pool
+        held = self._shape.num_gpu_blocks - pool.get_num_free_blocks()
+        counters.peak_blocks = max(counters.peak_blocks, held)
         for new in output.scheduled_new_reqs:
             self._waiting.pop(new.req_id, None)
         resumed = output.scheduled_cached_reqs.resumed_req_ids

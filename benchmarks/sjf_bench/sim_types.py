@@ -108,6 +108,7 @@ class Counters:
         pool.
     refusing_steps: steps with a free slot, token budget and blocks enough for the request that
         stock vLLM would admit next (last preempted, else oldest), in which none was admitted.
+    peak_blocks: the most KV blocks held at the start of a step.
     """
 
     steps: int = 0
@@ -117,3 +118,4 @@ class Counters:
     recomputed_tokens: int = 0
     idle_steps_with_waiting: int = 0
     refusing_steps: int = 0
+    peak_blocks: int = 0
