@@ -69,6 +69,8 @@ def test_a_preempted_request_waits_twice():
     story = explain(events, "chat-me-1234")
     assert [each["request_id"] for each in story.overtakers][-1] == "chat-after-start"
     assert "preempted: kv_short, 77 tokens" in "\n".join(tell(story))
+    preempted["for_request_id"] = "chat-short"
+    assert "kv_short, its place went to chat-short, 77" in "\n".join(tell(story))
 
 
 @pytest.mark.parametrize(("wanted", "message"), [("nobody", "no such"), ("chat", "5 requests")])

@@ -186,7 +186,9 @@ def _event_line(each: Event) -> str:
         case "started":
             return f"started, {each['running']} running and {each['waiting']} waiting"
         case "preempted":
-            return f"preempted: {each['reason']}, {each['tokens']} tokens to compute again"
+            winner = each.get("for_request_id")
+            place = f", its place went to {winner}" if winner else ""
+            return f"preempted: {each['reason']}{place}, {each['tokens']} tokens to compute again"
         case "predicted":
             return f"prediction arrived: about {each['predicted_tokens']:.0f} output tokens"
         case "refused":

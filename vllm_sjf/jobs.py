@@ -64,6 +64,8 @@ class Waiter:
 
     class_rank: of its traffic class, smaller is better; key: its place within the class.
     cost_tokens: C, the ordering policy's cost; blocks: KV blocks that admission will ask for.
+    held_back: it may have slot and blocks, but the predicted KV peak leaves it no room.
+    displaced_by: who took its place before.
     """
 
     request_id: str
@@ -71,6 +73,8 @@ class Waiter:
     key: RankKey
     cost_tokens: float
     blocks: int
+    held_back: bool = False
+    displaced_by: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +111,11 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """One decision to preempt, and its reason."""
+    """One decision to preempt, its reason, and for whom, where it is for one request."""
 
     request_id: str
     reason: Reason
+    for_request_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

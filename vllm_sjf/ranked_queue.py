@@ -222,11 +222,13 @@ class RankedQueue(Generic[Item]):
     def upcoming(self, limit: int) -> list[Item]:
         """Return who would go next, and next if those cannot go; at most ``limit`` items.
 
-        The first is the one that peek names; O(limit log n).
+        The first is the head, whether or not it fits, which peek names if it does. Names
+        nobody for good: nothing is pinned. O(limit log n).
         """
-        first = self._find()
-        if first is None:
+        head = self._head()
+        if head is None:
             return []
+        first = head[1]
         found = [first]
         for lane in self._lanes.values():
             if not lane.live or not self._admits(lane, lane.first(), overdue=False):

@@ -8,7 +8,7 @@ from engine.support import SJF
 from vllm.v1.core.sched.interface import PauseState
 
 from sjf_bench.simulator import EngineShape, SimulatedRequest, Simulation
-from vllm_sjf.jobs import Reason
+from vllm_sjf.jobs import Victim
 
 NONSENSE = (float("nan"), float("inf"), -1, "many", (3,))  # hints that are none
 
@@ -209,27 +209,17 @@ class CheckedSimulation(Simulation):
 
     def _watch_displacement(self) -> None:
         scheduler = self.scheduler
-        preempt, policy = scheduler.preempt, scheduler.preemptor._policy
-        asked_for: list[str] = []
+        preempt = scheduler.preempt
 
-        class Recorder:
-            def __getattr__(self, name: str) -> Any:
-                return getattr(policy, name)
-
-            def displacement(self, waiter: Any, *args: Any) -> Any:
-                asked_for[:] = [waiter.request_id]
-                return policy.displacement(waiter, *args)
-
-        scheduler.preemptor._policy = Recorder()
-
-        def preempt_checked(request: Any, reason: Reason, timestamp_s: float) -> None:
-            winner, loser = asked_for[0], request.request_id
+        def preempt_checked(request: Any, victim: Victim, timestamp_s: float) -> None:
+            winner, loser = str(victim.for_request_id), request.request_id
+            assert winner in scheduler.requests, "it takes a place for nobody"
             assert scheduler.pause_state is PauseState.UNPAUSED
             assert (loser, winner) not in self.winners, "INV-5: displaced each other"
             self.winners.add((winner, loser))
             self.displaced[loser] += 1
             limit = scheduler.sjf_config.displacement.max_per_request
             assert self.displaced[loser] <= limit, "INV-5: displaced too often"
-            preempt(request, reason, timestamp_s)
+            preempt(request, victim, timestamp_s)
 
         scheduler.preempt = preempt_checked

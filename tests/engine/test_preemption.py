@@ -85,6 +85,32 @@ def test_a_much_shorter_job_displaces_within_a_class_only_where_that_is_on(shape
         assert sim.winners == expected
 
 
+def test_predicted_memory_alone_makes_a_better_class_displace(shape):
+    """Slots and blocks are free, but what runs is predicted to need them."""
+    shape = replace(shape, max_num_seqs=8, num_gpu_blocks=41, enable_prefix_caching=False)
+    sim = CheckedSimulation(shape)
+    sim.add(request("batch", batch=True, tokens=500, prompt_token_ids=[5] * 100))
+    for _ in range(30):
+        sim.step()
+    sim.add(request("chat", tokens=300, prompt_token_ids=[6] * 100))
+    sim.step()
+    assert sim.winners == {("chat", "batch")}
+    assert [each.request_id for each in sim.scheduler.running] == ["chat"]
+    sim.finish()
+    assert {each.request_id: each.output_tokens for each in sim.outcomes} == {
+        "batch": 500,
+        "chat": 300,
+    }
+
+
+def test_one_that_outlives_its_prediction_is_not_displaced_by_its_victim(shape):
+    sim = CheckedSimulation(replace(shape, **ONE_SLOT), sjf=WITHIN)
+    liar = replace(request("liar", at=0.3, tokens=400), xargs={"predicted_output_tokens": 5})
+    sim.run([request("long", tokens=60), liar])
+    assert sim.winners == {("liar", "long")}
+    sim.finish()
+
+
 def test_displaced_at_most_max_per_request_times(shape):
     """A stream of interactive requests, each of which would like the batch job's slot."""
     stream = [request(f"chat{i:02d}", at=0.5 + 0.6 * i, tokens=5) for i in range(12)]

@@ -51,11 +51,13 @@ def decide(
 
 
 def test_with_every_condition_met_a_lower_class_makes_room():
-    assert decide(waiter(), running()) == Victim("victim", Reason.HIGHER_CLASS_WAITS)
+    assert decide(waiter(), running()) == Victim("victim", Reason.HIGHER_CLASS_WAITS, "waiter")
 
 
 def test_with_every_condition_met_a_longer_job_of_the_same_class_makes_room():
-    assert decide(waiter(), running(class_rank=0)) == Victim("victim", Reason.MUCH_SHORTER_WAITS)
+    assert decide(waiter(), running(class_rank=0)) == Victim(
+        "victim", Reason.MUCH_SHORTER_WAITS, "waiter"
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,6 +81,9 @@ def test_with_every_condition_met_a_longer_job_of_the_same_class_makes_room():
         pytest.param(
             {"key": key(9.5)}, {"class_rank": 0}, FULL, id="6-same-class-victim-goes-first"
         ),
+        pytest.param(
+            {"displaced_by": frozenset({"victim"})}, {}, FULL, id="7-it-took-that-place-itself"
+        ),
     ],
 )
 def test_each_condition_alone_prevents_displacement(waits, runs, load):
@@ -99,6 +104,12 @@ def test_exactly_at_its_limits_a_condition_still_holds():
     assert decide(waiter(blocks=108), victim) is not None
     within = running(class_rank=0, remaining_tokens=30.1)
     assert decide(waiter(), within) is not None
+
+
+def test_short_of_predicted_memory_alone_is_reason_enough():
+    load = Load(free_slots=3, free_blocks=50)
+    assert decide(waiter(), running(), load=load) is None
+    assert decide(waiter(held_back=True), running(), load=load) is not None
 
 
 def test_short_of_blocks_alone_is_reason_enough():

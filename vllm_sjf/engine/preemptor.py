@@ -1,9 +1,9 @@
 """Carries out what the preemption policy decides, on vLLM's running requests."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from vllm.v1.core.sched.interface import PauseState
@@ -11,7 +11,7 @@ from vllm.v1.request import Request, RequestStatus
 
 from vllm_sjf.config import SJFConfig
 from vllm_sjf.engine import kv
-from vllm_sjf.jobs import Job, Load, RunningJob, Waiter
+from vllm_sjf.jobs import Job, Load, RunningJob, Victim, Waiter
 from vllm_sjf.policy.preemption import PreemptionPolicy
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ class Preemptor:
         self._config = config
         self._policy = PreemptionPolicy(config.displacement)
         self._class_ranks = config.displacement_ranks
+        self._displaced_by: defaultdict[str, set[str]] = defaultdict(set)
 
     def prepare_step(self, *, may_displace: bool) -> None:
         """Decide this step's victims: by order where KV is short, else by displacement.
@@ -40,7 +41,12 @@ class Preemptor:
             self._put_victims_last(missing)
             return
         if may_displace:
-            self._displace()
+            for victim in self._displacements():
+                self._displace(victim)
+
+    def forget(self, request_id: str) -> None:
+        """A request ended: whoever displaced it does not matter any more."""
+        self._displaced_by.pop(request_id, None)
 
     def _put_victims_last(self, missing_blocks: int) -> None:
         """Reorder ``running``, whose last vLLM evicts first; the others keep their order."""
@@ -51,28 +57,53 @@ class Preemptor:
         lowest = -len(victims) - 1
         scheduler.running.sort(key=lambda request: place.get(request.request_id, lowest))
 
-    def _displace(self) -> None:
-        """Make room for the first waiting jobs that vLLM would admit, had it the room."""
+    def _displacements(self) -> list[Victim]:
+        """Choose who makes room for the first waiting jobs that vLLM would admit, had it the room.
+
+        Only chooses: as if each victim were gone and its waiter in its place, for the next.
+        """
         scheduler = self._scheduler
-        promised_blocks = 0
         most = self._config.displacement.max_per_step
-        for promised_slots, waiter in enumerate(islice(self._waiters(), most)):
-            load = Load(
-                free_slots=self._free_slots() - promised_slots,
-                free_blocks=kv.free_blocks(scheduler) - promised_blocks,
-            )
-            victim = self._policy.displacement(waiter, self._candidates(waiter), load)
-            if victim is None:
-                return
-            request = scheduler.requests[victim.request_id]
+        victims: list[Victim] = []
+        leaving: list[Request] = []
+        starting: list[Request] = []
+        load: Load | None = None
+        for waiter in self._waiters():
+            load = load or Load(self._free_slots(), kv.free_blocks(scheduler))
             waiting = scheduler.requests[waiter.request_id]
-            if scheduler.reservation is not None and not scheduler.reservation.fits_without(
-                waiting, request
-            ):
-                return
-            scheduler.running.remove(request)
-            scheduler.preempt(request, victim.reason, time.monotonic())
-            promised_blocks += waiter.blocks
+            if load.free_slots and not self._would_fit(waiting, leaving, starting):
+                waiter = replace(waiter, held_back=True)
+            candidates = {
+                each.request_id: each
+                for each in self._candidates(waiter, {v.request_id for v in victims})
+            }
+            victim = self._policy.displacement(waiter, candidates.values(), load)
+            if victim is None:
+                break
+            leaving.append(scheduler.requests[victim.request_id])
+            if not self._would_fit(waiting, leaving, starting):
+                break
+            victims.append(victim)
+            starting.append(waiting)
+            freed = candidates[victim.request_id].private_blocks
+            load = replace(load, free_blocks=load.free_blocks + freed - waiter.blocks)
+            if len(victims) == most:
+                break
+        return victims
+
+    def _displace(self, victim: Victim) -> None:
+        scheduler = self._scheduler
+        request = scheduler.requests[victim.request_id]
+        if victim.for_request_id is not None:
+            self._displaced_by[victim.request_id].add(victim.for_request_id)
+        scheduler.running.remove(request)
+        scheduler.preempt(request, victim, time.monotonic())
+
+    def _would_fit(
+        self, request: Request, leaving: Collection[Request], starting: Collection[Request]
+    ) -> bool:
+        reservation = self._scheduler.reservation
+        return reservation is None or reservation.would_fit(request, leaving, starting)
 
     def _waiters(self) -> Iterator[Waiter]:
         """Yield those that go next and could be allowed to displace somebody.
@@ -89,7 +120,7 @@ class Preemptor:
         worst = self._worst_running_class_rank(waiting)
         if best is None or not self._policy.may_displace(best, worst):
             return
-        if not scheduler.waiting or self._somebody_goes_before() or not self._budget_is_left():
+        if self._somebody_goes_before() or not self._budget_is_left():
             return
         for request in scheduler.ranked.upcoming(MAX_CANDIDATES):
             job = scheduler.ledger.job(request.request_id)
@@ -103,6 +134,7 @@ class Preemptor:
                     key=scheduler.ledger.rank(request.request_id).key,
                     cost_tokens=scheduler.ordering.cost_tokens(job),
                     blocks=kv.admission_blocks(scheduler, request),
+                    displaced_by=frozenset(self._displaced_by.get(request.request_id, ())),
                 )
 
     def _somebody_goes_before(self) -> bool:
@@ -132,8 +164,8 @@ class Preemptor:
                 return False
         return True
 
-    def _candidates(self, waiter: Waiter) -> Iterator[RunningJob]:
-        """Yield the running jobs that the policy could choose for ``waiter``.
+    def _candidates(self, waiter: Waiter, leaving: Collection[str]) -> Iterator[RunningJob]:
+        """Yield the running jobs, save those ``leaving``, that the policy could choose.
 
         The policy checks all conditions itself; these three cost nothing and spare counting
         the blocks of the others.
@@ -146,6 +178,7 @@ class Preemptor:
                 and request.num_preemptions < config.max_per_request
                 and request.num_output_tokens - job.generated_tokens >= config.quantum_tokens
                 and self._may_lose(job, waiter)
+                and request.request_id not in leaving
             ):
                 yield self._running_job(request)
 

@@ -87,15 +87,23 @@ class Reporter:
         """Tell whether a waiting request did not fit when it was last asked about."""
         return request_id in self._held_back
 
-    def preempted(self, request: Request, reason: Reason) -> None:
-        """A running request lost its place; called before vLLM resets its counters."""
+    def preempted(self, request: Request, reason: Reason, for_request_id: str | None) -> None:
+        """A running request lost its place; called before vLLM resets its counters.
+
+        for_request_id: who takes the place, where it was preempted for one request.
+        """
         self.counts[f"preempted_{reason}"] += 1
         self._computed_before[request.request_id] = request.num_computed_tokens
         self._held_back.discard(request.request_id)
         if self._meter is not None:
             self._meter.preempted(request.request_id, reason)
-        tokens = request.num_computed_tokens
-        self._record("preempted", request.request_id, reason=reason, tokens=tokens)
+        self._record(
+            "preempted",
+            request.request_id,
+            reason=reason,
+            for_request_id=for_request_id,
+            tokens=request.num_computed_tokens,
+        )
 
     def stepped(self, output: SchedulerOutput) -> None:
         """A step was scheduled; O(requests that it admitted, or that wait preempted)."""

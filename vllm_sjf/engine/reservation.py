@@ -1,6 +1,7 @@
 """Answers the queue's question whether a waiting request may start, from predicted KV peaks."""
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -66,33 +67,37 @@ class KVReservation:
         no slot is free anyway (vLLM's loop then stops by itself).
         """
         full = len(self._scheduler.running) >= self._scheduler.max_num_active_reqs
-        if full or self.fits_without(request, None):
+        if full or self.would_fit(request):
             return True
         self._scheduler.reporter.held_back(request.request_id)
         return False
 
-    def fits_without(self, request: Request, victim: Request | None) -> bool:
-        """As `fits`, if ``victim`` were not running any more; slots do not count."""
+    def would_fit(
+        self,
+        request: Request,
+        leaving: Collection[Request] = (),
+        starting: Collection[Request] = (),
+    ) -> bool:
+        """As `fits`, if ``leaving`` ran no more and ``starting`` did; slots do not count."""
         scheduler = self._scheduler
         job = scheduler.ledger.job(request.request_id)
-        if not scheduler.running or job.prediction.length is None:
+        if len(leaving) == len(scheduler.running) or job.prediction.length is None:
             return True
         if job.prediction.source is PredictionSource.PREDICTOR and self.level is None:
             return True
-        growth = self._growth_tokens(job, request.num_output_tokens)
-        uncached, idle_hits = compat.uncached_tokens(scheduler, request)
         block_size = scheduler.block_size
         batch = self._running_batch()
-        held = np.array([*batch.held, uncached + idle_hits * block_size])
-        grows = np.array([*batch.growth, growth])
+        demands = [self._demand(each) for each in (*starting, request)]
+        held = np.array([*batch.held, *(each[0] for each in demands)])
+        growth = np.array([*batch.growth, *(each[1] for each in demands)])
         # Memory in use beyond what the running jobs themselves account for; negative where
         # they share prefixes.
-        extra = batch.in_use - float(held[:-1].sum())
-        if victim is not None:
-            index = scheduler.running.index(victim)
-            held, grows = np.delete(held, index), np.delete(grows, index)
+        extra = batch.in_use - sum(batch.held)
+        if leaving:
+            gone = [scheduler.running.index(each) for each in leaving]
+            held, growth = np.delete(held, gone), np.delete(growth, gone)
         half_blocks = 0.5 * block_size * len(held)
-        needed = predicted_peak_tokens(held, grows) + extra + half_blocks
+        needed = predicted_peak_tokens(held, growth) + extra + half_blocks
         return bool(needed <= kv.pool_blocks(scheduler) * block_size)
 
     def forget(self, request: Request, job: Job | None) -> None:
@@ -144,6 +149,13 @@ class KVReservation:
             batch.pending += max(tokens - kv.allocated_tokens(scheduler, request), 0)
         batch.in_use = kv.used_blocks(scheduler) * scheduler.block_size + batch.pending
         return batch
+
+    def _demand(self, request: Request) -> tuple[float, float]:
+        """Return the tokens that a waiting request would take at once, and those it would add."""
+        uncached, idle_hits = compat.uncached_tokens(self._scheduler, request)
+        job = self._scheduler.ledger.job(request.request_id)
+        held = uncached + idle_hits * self._scheduler.block_size
+        return held, self._growth_tokens(job, request.num_output_tokens)
 
     def _predict_growth(self, request: Request) -> int:
         job = self._scheduler.ledger.job(request.request_id)

@@ -29,7 +29,7 @@ from vllm_sjf.engine.refusals import Refusals
 from vllm_sjf.engine.reporter import Reporter
 from vllm_sjf.engine.requests import prompt_features, traffic_class, xargs_of
 from vllm_sjf.engine.reservation import KVReservation
-from vllm_sjf.jobs import Job, Reason
+from vllm_sjf.jobs import Job, Reason, Victim
 from vllm_sjf.lane import Rank
 from vllm_sjf.ledger import JobLedger
 from vllm_sjf.policy.bypass import BoundedBypass
@@ -59,6 +59,7 @@ class SJFMixin(_Base):
     clock: Callable[[], float]
     policy: SchedulingPolicy
     _preemption_reason = Reason.KV_SHORT
+    _preempted_for: str | None = None
 
     def __init__(self, *args: Any, vllm_config: VllmConfig, **kwargs: Any) -> None:
         # First what may be refused, so that a refusal leaves nothing half built.
@@ -201,19 +202,19 @@ class SJFMixin(_Base):
         self.reporter.close()
         super().shutdown()
 
-    def preempt(self, request: Request, reason: Reason, timestamp_s: float) -> None:
-        """Preempt a request that the caller has taken out of ``running``.
+    def preempt(self, request: Request, victim: Victim, timestamp_s: float) -> None:
+        """Preempt a request that the caller has taken out of ``running``; ``victim`` says why.
 
         timestamp_s: vLLM's own monotonic clock, for its event log.
         """
-        self._preemption_reason = reason
+        self._preemption_reason, self._preempted_for = victim.reason, victim.for_request_id
         try:
             self._preempt_request(request, timestamp_s, drop_stale_output=self.requires_kv_delivery)
             # It may be resumed in this very step, so the worker must not take it for one that
             # ran on from the last.
             self.prev_step_scheduled_req_ids.discard(request.request_id)
         finally:
-            self._preemption_reason = Reason.KV_SHORT
+            self._preemption_reason, self._preempted_for = Reason.KV_SHORT, None
 
     def reset_prefix_cache(self, *args: Any, **kwargs: Any) -> bool:
         """As vLLM's; requests that it preempts are not counted as short of memory."""
@@ -269,7 +270,7 @@ class SJFMixin(_Base):
         # vLLM's loop and cache resets come here too. Who did not lose its place to another
         # returns before whoever arrives from now on, unless it has had that often enough.
         reason = self._preemption_reason
-        self.reporter.preempted(request, reason)
+        self.reporter.preempted(request, reason, self._preempted_for)
         self.load.left(request)
         if self.modes.orders:
             self.refusals.preempted(request)
@@ -284,6 +285,7 @@ class SJFMixin(_Base):
         self.reporter.finished(request)
         self.load.left(request)
         self._unpredicted.discard(request.request_id)
+        self.preemptor.forget(request.request_id)
         job = self.ledger.forget(request.request_id)
         if self.reservation is not None:
             self.reservation.forget(request, job)

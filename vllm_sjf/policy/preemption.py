@@ -26,7 +26,8 @@ class PreemptionPolicy:
 
         A victim must satisfy all of these:
 
-        1. the waiter lacks a slot or KV blocks as things are, and would fit after it is gone;
+        1. the waiter lacks a slot, KV blocks or predicted memory as things are, and its blocks
+           would be free after it is gone;
         2. its class is not above the waiter's;
         3. its blocks are not fenced;
         4. it has run its quantum since it was last admitted;
@@ -34,13 +35,14 @@ class PreemptionPolicy:
         6. of a lower class: at least ``min_remaining_tokens`` are left to it;
            of the waiter's own class: more is left to it than ``min_ratio`` times the waiter's
            cost plus its own recompute, and the waiter goes before it in the queue. The victim
-           keeps its arrival, so without that it would be taken straight back.
+           keeps its arrival, so without that it would be taken straight back;
+        7. it did not take the waiter's place before: two jobs displace each other at most once.
 
         Among those the lowest class goes, then whoever has most left for what starting over
         costs, then by id.
         """
         short_of_blocks = waiter.blocks > load.free_blocks
-        if load.free_slots > 0 and not short_of_blocks:
+        if load.free_slots > 0 and not short_of_blocks and not waiter.held_back:
             return None
         candidates = [
             each
@@ -50,6 +52,7 @@ class PreemptionPolicy:
             and each.run_tokens >= self.config.quantum_tokens
             and each.preemptions < self.config.max_per_request
             and waiter.blocks <= load.free_blocks + each.private_blocks
+            and each.request_id not in waiter.displaced_by
             and self._is_worth_it(waiter, each)
         ]
         if not candidates:
@@ -64,7 +67,7 @@ class PreemptionPolicy:
         )
         across = victim.class_rank > waiter.class_rank
         reason = Reason.HIGHER_CLASS_WAITS if across else Reason.MUCH_SHORTER_WAITS
-        return Victim(victim.request_id, reason)
+        return Victim(victim.request_id, reason, waiter.request_id)
 
     def evictions(self, running: Sequence[RunningJob], needed_blocks: int) -> list[Victim]:
         """Choose who goes first when KV blocks run out, until ``needed_blocks`` are freed.
