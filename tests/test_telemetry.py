@@ -20,6 +20,7 @@ VALUES = {
     "mode": ("sjf", "fcfs"),
     "source": ("hint",),
     "kind": ("hint_invalid",),
+    "limit": ("deadline_s",),
 }
 
 

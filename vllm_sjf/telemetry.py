@@ -92,6 +92,18 @@ SPECS = (
         "Waits in which a request did not fit into the predicted KV peak.",
         BY_CLASS,
     ),
+    Spec(
+        "counter",
+        "refused_requests",
+        "Requests that ended with an error because of a limit.",
+        (*BY_CLASS, "limit"),
+    ),
+    Spec(
+        "counter",
+        "deadline_missed_requests",
+        "Requests whose deadline passed, whatever became of them.",
+        BY_CLASS,
+    ),
     Spec("counter", "denied_class_claims", "Requests that claimed a class and did not get it."),
     Spec("counter", "predictions", "Requests by where their length came from.", ("source",)),
     Spec("counter", "prediction_failures", "Predictions that went wrong, by kind.", ("kind",)),

@@ -16,8 +16,8 @@ def registry():
     return CollectorRegistry()
 
 
-def metered(registry, shape=None) -> Simulation:
-    sim = Simulation(shape or EngineShape(max_num_seqs=2), scheduler_cls=SJF)
+def metered(registry, shape=None, sjf=None) -> Simulation:
+    sim = Simulation(shape or EngineShape(max_num_seqs=2), scheduler_cls=SJF, sjf=sjf)
     reporter = sim.scheduler.reporter
     assert reporter._meter is None  # a simulation's statistics are off
     metrics = Metrics("0", label_values(sim.scheduler.sjf_config), registry)
@@ -90,3 +90,19 @@ def test_waits_are_those_of_the_queue_and_aborts_are_not_completions(registry):
     assert total(registry, "aborted_requests_total", traffic_class="batch") == 1
     assert total(registry, "completed_requests_total", traffic_class="batch") == 2
     assert waited_s >= outcomes["second"].scheduled_s - outcomes["second"].arrival_s > 0
+
+
+def test_refusals_and_missed_deadlines_are_counted_by_class_and_limit(registry):
+    spec = {"name": "bulk", "rank": 0, "max_queued_requests": 2, "on_miss": "fail"}
+    sim = metered(registry, EngineShape(max_num_seqs=1), {"classes": [spec]})
+    for index in range(4):
+        xargs = {"deadline_s": 0.01} if index == 1 else {}
+        sim.add(SimulatedRequest(f"r{index}", 0.0, [5] * 8, 10, xargs=xargs))
+    sim.run([])
+
+    refused = {"traffic_class": "bulk", "limit": "max_queued_requests"}
+    assert total(registry, "refused_requests_total", **refused) == 2
+    assert total(registry, "refused_requests_total", limit="deadline_s") == 1
+    assert total(registry, "deadline_missed_requests_total") == 1
+    assert total(registry, "aborted_requests_total") == 3
+    assert total(registry, "completed_requests_total") == 1

@@ -11,6 +11,7 @@ from vllm.v1.request import Request, RequestStatus
 
 from vllm_sjf.config import Mode, SJFConfig
 from vllm_sjf.jobs import PredictionSource, Reason
+from vllm_sjf.policy.limits import DEADLINE_KEY
 from vllm_sjf.telemetry import Metrics
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 LEVELS_INTERVAL_S = 1.0
 ANSWERED = frozenset({RequestStatus.FINISHED_STOPPED, RequestStatus.FINISHED_LENGTH_CAPPED})
+LIMITS = ("max_queued_requests", "max_queued_tokens", "max_preemptions", DEADLINE_KEY)
 FAILURES = (
     "hint_invalid",
     "predictor_raised",
@@ -38,6 +40,7 @@ class Meter:
         # By request: output tokens that were there when it was last looked at, and when.
         self._progress: dict[str, tuple[int, float]] = {}
         self._counted: Counter[str] = Counter()
+        self._in_error: dict[str, str] = {}  # class of those that ended so since the last step
         self._levels_at_s = float("-inf")
 
     def started(self, request_id: str) -> None:
@@ -58,8 +61,18 @@ class Meter:
         """A request did not fit into the predicted KV peak; told once a wait."""
         self._metrics.count("held_back_requests", self._class_of(request_id))
 
+    def refused(self, request_id: str, limit: str) -> None:
+        """A request, which has finished already, was ended by one of its class's limits."""
+        name = self._in_error.pop(request_id)
+        self._metrics.count("refused_requests", name, limit)
+
+    def deadline_missed(self, request_id: str) -> None:
+        """A live request's deadline has passed."""
+        self._metrics.count("deadline_missed_requests", self._class_of(request_id))
+
     def stepped(self) -> None:
         """A step was scheduled: what the steps before it made is there now."""
+        self._in_error.clear()
         now_s = self._scheduler.clock()
         gaps: Counter[tuple[str, float]] = Counter()
         for request in self._scheduler.running:
@@ -93,6 +106,8 @@ class Meter:
                 metrics.observe("length_ratio", tokens / predicted, job.prediction.source)
         else:
             metrics.count("aborted_requests", name)
+            if request.status is RequestStatus.FINISHED_ERROR:
+                self._in_error[request_id] = name
         for kept in (self._waited_s, self._preempted_at_s, self._progress):
             kept.pop(request_id, None)
         if len(self._scheduler.ledger) == 1:
@@ -156,4 +171,5 @@ def label_values(config: SJFConfig) -> dict[str, tuple[str, ...]]:
         "mode": tuple(Mode),
         "source": tuple(PredictionSource),
         "kind": FAILURES,
+        "limit": LIMITS,
     }

@@ -81,6 +81,7 @@ class Refusals:
             at_s, request_id, deadline_s = heapq.heappop(self._deadlines)
             if self._is_of(request_id, at_s - deadline_s):
                 self.counts["deadline_missed"] += 1
+                self._scheduler.reporter.deadline_missed(request_id)
                 refusal = limits.deadline_refusal(self._spec(request_id), deadline_s)
                 if refusal is not None:
                     self._pending[request_id] = refusal

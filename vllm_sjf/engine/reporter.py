@@ -79,8 +79,15 @@ class Reporter:
                 self._meter.held_back(request_id)
             self._record("held_back", request_id)
 
+    def deadline_missed(self, request_id: str) -> None:
+        """A live request's deadline has passed."""
+        if self._meter is not None:
+            self._meter.deadline_missed(request_id)
+
     def refused(self, request_id: str, refusal: Refusal) -> None:
         """A request was ended by one of its class's limits."""
+        if self._meter is not None:
+            self._meter.refused(request_id, refusal.limit)
         self._record("refused", request_id, limit=refusal.limit, message=refusal.message)
 
     def is_held_back(self, request_id: str) -> bool:
