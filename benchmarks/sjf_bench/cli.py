@@ -37,14 +37,18 @@ def bench(
         Arrivals, typer.Option(help="burst: all within --burst-s; poisson: at --rate.")
     ] = Arrivals.BURST,
     rate: Annotated[float, typer.Option(min=0.001, help="Requests/s, for poisson.")] = 2.0,
-    burst_s: Annotated[float, typer.Option(min=0.0, help="Length of a burst, seconds.")] = 2.0,
+    burst_s: Annotated[
+        float, typer.Option(min=0.0, max=86400.0, help="Length of a burst, seconds.")
+    ] = 2.0,
     concurrency: Annotated[
         int | None,
         typer.Option(min=1, help="Ignore arrivals, keep so many in flight: 1 is one at a time."),
     ] = None,
     max_tokens: Annotated[int, typer.Option(min=1, help="Cap on output, one for all.")] = 1024,
     max_num_seqs: Annotated[int, typer.Option(min=1, help="vLLM's slots.")] = 16,
-    temperature: Annotated[float, typer.Option(min=0.0, help="Sampling temperature.")] = 0.7,
+    temperature: Annotated[
+        float, typer.Option(min=0.0, max=100.0, help="Sampling temperature.")
+    ] = 0.7,
     use_validation: Annotated[
         bool,
         typer.Option(
@@ -52,7 +56,9 @@ def bench(
             "`vllm-sjf train` tunes on it, so only for a predictor made without it."
         ),
     ] = False,
-    seed: Annotated[int, typer.Option(help="Decides prompts, arrivals, sampling.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**31 - 1, help="Decides prompts, arrivals, sampling.")
+    ] = 0,
     server_arg: Annotated[
         list[str] | None,
         typer.Option(help="A vLLM option for every server, like --server-arg=--enforce-eager."),

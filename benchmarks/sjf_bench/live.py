@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sjf_bench.records import RequestRecord
+from sjf_bench.servers import ServerError
 from sjf_bench.workload import BenchRequest
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ async def _stream(
                         progress.tokens += tokens
                         progress.last_token_at = now
                         finish_reason = choice.get("finish_reason") or finish_reason
-    except (httpx.HTTPError, json.JSONDecodeError) as failure:
+    except (httpx.HTTPError, ValueError, LookupError, TypeError, AttributeError) as failure:
         error = f"{type(failure).__name__}: {failure}"
     return RequestRecord(
         policy=policy,
@@ -194,7 +195,7 @@ def warm_up(base_url: str, sampling: Sampling, count: int) -> None:
     records = replay(base_url, "warmup", requests, short, lambda _: {})
     failed = next((record.problem for record in records if record.problem), None)
     if failed is not None:
-        raise RuntimeError(f"the server is up but does not answer: {failed}")
+        raise ServerError(f"the server is up but does not answer: {failed}")
 
 
 def preemptions(base_url: str) -> int | None:
@@ -202,7 +203,11 @@ def preemptions(base_url: str) -> int | None:
     import httpx
 
     total: float | None = None
-    for line in httpx.get(f"{base_url}/metrics", timeout=10.0).text.splitlines():
+    try:
+        metrics = httpx.get(f"{base_url}/metrics", timeout=10.0).text
+    except httpx.HTTPError:
+        return None
+    for line in metrics.splitlines():
         if line.startswith("vllm:num_preemptions_total"):
             total = (total or 0.0) + float(line.rsplit(" ", 1)[1])
     return None if total is None else int(total)

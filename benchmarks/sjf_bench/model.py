@@ -32,14 +32,24 @@ def make_model(out: Path) -> bool:
     for needed in ("torch", "transformers", "gguf", "accelerate"):
         if importlib.util.find_spec(needed) is None:
             raise ModelError(f"the {needed} package is missing: pip install 'vllm-sjf[dev]'")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    building = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        building = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+    except OSError as error:
+        raise ModelError(
+            f"{out} cannot be written ({error.strerror}); choose another --out"
+        ) from error
     try:
         _convert(source, building)
         stamp = {"model": MODEL_NAME, "package": f"{PACKAGE}=={PACKAGE_VERSION}"}
         (building / STAMP).write_text(json.dumps(stamp, indent=1) + "\n")
         building.chmod(0o755)
         building.rename(out)
+    except OSError as error:
+        # Another run may have made it in the meantime; then there is nothing left to do.
+        if (out / STAMP).is_file():
+            return False
+        raise ModelError(f"{out} cannot be made ({error})") from error
     finally:
         shutil.rmtree(building, ignore_errors=True)
     return True

@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import ctypes
 import os
 import signal
 import socket
@@ -15,10 +16,17 @@ from pathlib import Path
 LOG_TAIL_LINES = 15
 STOP_GRACE_S = 20.0
 KILL_GRACE_S = 5.0
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None)  # loaded here: little may be done between fork and exec
 
 
 class ServerError(RuntimeError):
     """The server died or never became ready; the message ends with its log's tail."""
+
+
+def _end_with_parent() -> None:
+    """In the child: have the kernel send SIGTERM when the thread that started it is gone."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def free_port() -> int:
@@ -32,7 +40,8 @@ class Server:
     """One server process and its children.
 
     It runs in a session of its own, so that a terminal's Ctrl-C reaches us alone and we decide
-    when it stops; stopping takes the whole process group.
+    when it stops; stopping takes the whole process group. When we are killed, it is told to
+    end. Start it from a thread that lives as long as it shall.
     """
 
     def __init__(self, command: Sequence[str], log: Path, port: int) -> None:
@@ -52,6 +61,7 @@ class Server:
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
+                preexec_fn=_end_with_parent,
                 env=environment,
             )
         self.pid = self._process.pid
@@ -93,14 +103,19 @@ class Server:
             return "".join(deque(lines, maxlen=LOG_TAIL_LINES)).rstrip()
 
     def stop(self) -> None:
-        """End the server and everything it started; safe to call more than once."""
-        atexit.unregister(self.stop)
-        if self._process.poll() is None:
-            self._process.terminate()  # alone: it ends its children in the right order
-            self._wait_gone(STOP_GRACE_S)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
-        self._wait_gone(KILL_GRACE_S)
+        """End the server and everything it started; safe to call more than once.
+
+        An impatient second Ctrl-C cuts the grace short, and leaves nothing behind either.
+        """
+        try:
+            if self._process.poll() is None:
+                self._process.terminate()  # alone: it ends its children in the right order
+                self._wait_gone(STOP_GRACE_S)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+            self._wait_gone(KILL_GRACE_S)
+            atexit.unregister(self.stop)
 
     def _wait_gone(self, timeout_s: float) -> None:
         """Wait until nobody is left in the process group, or the time is up."""

@@ -15,7 +15,11 @@ from sjf_bench.records import write_records
 from sjf_bench.servers import ServerError, termination_as_interrupt
 from sjf_bench.workload import Arrivals, BenchRequest, WorkloadError
 from sjf_training.data import DataError, Split, read_dataset
+from sjf_training.saving import claim_folder
+from vllm_sjf.config import ConfigError, SJFConfig
+from vllm_sjf.preflight import check
 
+RESULTS = ("summary.md", "summary.json", "latencies.png", "records.jsonl", "config.json")
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
 
@@ -54,18 +58,25 @@ def run_session(setup: Setup, options: WorkloadOptions, out: Path, console: Cons
     0: every request was served whole. 1: some were not, or a server died. 130: interrupted.
     Nothing that was started is left running.
     """
-    out.mkdir(parents=True, exist_ok=True)
     try:
+        claim_folder("--out", out)
         requests = make_workload(options)
+        _check_predictor(setup)
         with termination_as_interrupt():
             runs = compare(setup, requests, out / "logs", console)
+        return _report(setup, options, requests, runs, out, console)
     except KeyboardInterrupt:
         console.print("interrupted; the server is stopped", style="bold red")
         return EXIT_INTERRUPTED
-    except (ServerError, StallError, WorkloadError, DataError) as error:
+    except (ServerError, StallError, WorkloadError, DataError, ConfigError, OSError) as error:
         console.print(str(error), style="bold red", markup=False, highlight=False)
         return EXIT_FAILED
-    return _report(setup, options, requests, runs, out, console)
+
+
+def _check_predictor(setup: Setup) -> None:
+    """Refuse a predictor that cannot serve now, not when its policy's turn comes."""
+    if setup.predictor is not None:
+        check(SJFConfig(predictor=str(setup.predictor)), setup.model)
 
 
 def _report(
@@ -76,6 +87,8 @@ def _report(
     out: Path,
     console: Console,
 ) -> int:
+    for name in RESULTS:  # of a former run: no mixture of two may look like one
+        (out / name).unlink(missing_ok=True)
     configuration = {
         **describe(setup, runs),
         "workload": {
@@ -91,15 +104,15 @@ def _report(
         console.print("a policy served no token at all; see records.jsonl", style="bold red")
         return EXIT_FAILED
     summary = report.summarise(runs, options.seed)
-    _write_json(out / "summary.json", summary)
     title = (
         f"{len(requests)} requests, {options.arrivals} arrivals, {setup.max_num_seqs} slots, "
         f"cap {setup.max_tokens} tokens"
     )
     if setup.concurrency is not None:
         title = f"{len(requests)} requests, {setup.concurrency} at a time"
-    (out / "summary.md").write_text(report.markdown_table(summary), encoding="utf-8")
     report.plot(runs, out / "latencies.png", title)
+    _write_json(out / "summary.json", summary)
+    (out / "summary.md").write_text(report.markdown_table(summary), encoding="utf-8")
     console.print(report.terminal_table(summary, title))
     for warning in summary["warnings"]:
         console.print(f"warning: {warning}", style="bold yellow", markup=False)

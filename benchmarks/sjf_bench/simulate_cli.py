@@ -65,7 +65,9 @@ def simulate(
     ] = 0.9,
     requests: Annotated[int, typer.Option(min=2, help="How many arrive.")] = 500,
     max_tokens: Annotated[int, typer.Option(min=1, help="Cap on output, one for all.")] = 1024,
-    seed: Annotated[int, typer.Option(help="Decides lengths, arrivals, noise.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**31 - 1, help="Decides lengths, arrivals, noise.")
+    ] = 0,
     preset: Annotated[
         str,
         typer.Option(
