@@ -45,7 +45,11 @@ def report(
         Path | None, typer.Option(help="Rewrite the claim table in this file, between its markers.")
     ] = None,
 ) -> None:
-    """Make tables and plots of a comparison: report.html (all in one file), report.md, PNGs."""
+    """Make tables and plots of a comparison: report.html (all in one file), report.md, PNGs.
+
+    aims.md sets each figure that the project aims at beside the one reached.
+    """
+    from sjf_bench import sim_aims
     from sjf_bench.sim_claims import rewrite
     from sjf_bench.sim_html import write_report
     from sjf_bench.sim_report import read_results
@@ -58,6 +62,11 @@ def report(
         stop(str(error))
     with console.status("drawing"):
         path = write_report(results, folder)
+        try:
+            aims = sim_aims.markdown(sim_aims.rows(results, folder))
+            (folder / "aims.md").write_text(aims, encoding="utf-8")
+        except WorkloadError as error:
+            console.print(f"no aims.md: {error}")
     if readme is not None:
         try:
             rewrite(readme, results)
