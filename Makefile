@@ -16,10 +16,10 @@ BENCH := $(SJF) bench --model $(MODEL) --predictor $(PREDICTOR) --data $(DATA) \
 	--server-arg=--no-enable-chunked-prefill --server-arg=--max-num-batched-tokens=4096
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model predictor demo bench test lint site package audit
+.PHONY: help setup model predictor demo bench bench-live test lint site package audit
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup:  ## make .venv and install everything
 	@sh scripts/setup.sh $(VENV)
@@ -35,7 +35,11 @@ predictor: model  ## train the demo's predictor (ten seconds)
 demo: predictor  ## compare with stock vLLM on a burst (15 minutes at most)
 	@$(BENCH) --requests 100 --out $(OUT)/demo
 
-bench: predictor  ## the same with more requests
+bench: predictor  ## every rival in virtual time, then the README's table (40 minutes on two cores)
+	@$(SJF) compare benchmarks/matrices/headline.toml --out $(OUT)/headline
+	@$(SJF) report $(OUT)/headline --readme README.md
+
+bench-live: predictor  ## the demo's comparison on live servers with more requests
 	@$(BENCH) --requests 180 --out $(OUT)/bench
 
 test: setup  ## run all tests, a real vLLM server included

@@ -51,9 +51,13 @@ def claims(results: Results) -> str:
         for rho in results.matrix.loads
         if results.cell(workload.name, rho, ours)
     ]
+    matrix = results.matrix
+    requests = sorted({workload.requests for workload in matrix.workloads})
     return (
-        f"`{ours}` against `{results.matrix.baseline}`; {results.matrix.preset}, "
-        f"{results.matrix.shape.max_num_seqs} slots, {len(results.matrix.seeds)} seeds, "
+        f"`{ours}` against `{matrix.baseline}`; {matrix.preset}, "
+        f"{matrix.shape.max_num_seqs} slots, "
+        f"{' to '.join(map(str, requests[:1] + requests[1:][-1:]))} requests a run, "
+        f"{len(matrix.seeds)} seeds, "
         "vLLM's own scheduler in virtual time.\n\n" + markdown_table(HEADER, body)
     )
 
