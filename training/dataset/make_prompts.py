@@ -22,9 +22,11 @@ from collections import Counter
 
 import patterns_chat
 import patterns_code
+import patterns_examples
 import patterns_math
 import patterns_multiturn
 import patterns_system
+import patterns_whole
 import prompt_contexts
 import prompt_slots
 import prompt_snippets
@@ -33,12 +35,30 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 PATTERNS = {
-    "chat": (patterns_chat.RAW, patterns_system.CHAT, patterns_multiturn.CHAT),
-    "math": (patterns_math.RAW, patterns_system.MATH, patterns_multiturn.MATH),
-    "code": (patterns_code.RAW, patterns_system.CODE, patterns_multiturn.CODE),
+    "chat": (
+        patterns_chat.RAW,
+        patterns_system.CHAT,
+        patterns_multiturn.CHAT,
+        patterns_examples.CHAT,
+        patterns_whole.CHAT,
+    ),
+    "math": (
+        patterns_math.RAW,
+        patterns_system.MATH,
+        patterns_multiturn.MATH,
+        patterns_examples.MATH,
+        patterns_whole.MATH,
+    ),
+    "code": (
+        patterns_code.RAW,
+        patterns_system.CODE,
+        patterns_multiturn.CODE,
+        patterns_examples.CODE,
+        patterns_whole.CODE,
+    ),
 }
 SHARES = {"chat": (0.40, 0.50), "math": (0.20, 0.30), "code": (0.25, 0.35)}
-ROWS = 2130
+ROWS = 2150
 FILLINGS = 5
 MAX_FILLINGS = 6
 MAX_WORDS = 900

@@ -4,15 +4,8 @@ RAW = r"""
 - What is {a:12-99} + {b:12-99}?
 - {a:100-999} * {b:11-99} = ? only the number
 - compute {a:200-990} / {b:3-9} to two decimals
-- Show me how to multiply {a:101-999} by {b:11-99} by hand, line by line.
 - What is {p:5-95}% of {a:40-900}?
 - A {shopi} costs ${a:10-90} and is {p:10-60}% off. What do I pay?
-- Is {a:101-999} prime? Yes or no.
-- Is {a:101-999} a prime number? Show all the divisions that you check.
-- Find the prime factorisation of {a:120-990}.
-- List all the divisors of {a:24-200}.
-- List the first {n:10-40} prime numbers.
-- gcd of {a:24-300} and {b:18-240}
 - Find the LCM of {a:6-40} and {b:6-40} and explain two different methods.
 - Round {a:10-99}.{b:1111-9999} to one decimal place.
 - Convert {a:1-30}/{b:31-64} to a decimal.
@@ -21,19 +14,13 @@ RAW = r"""
 - Solve for x: {a:2-9}x + {b:1-30} = {c:31-99}
 - Solve {a:2-9}x - {b:3-20} = {c:2-8}x + {d:21-60} and verify the result by substitution.
 - Solve the quadratic x^2 - {a:3-15}x + {b:2-30} = 0 using the formula, with every step.
-- discriminant of {a:2-6}x^2 + {b:5-15}x + {c:1-9}?
 - Solve the system: {a:2-7}x + {b:2-7}y = {c:10-50}, {d:2-5}x - y = {e:1-9}. Use both substitution
   and elimination.
 - Expand ({a:2-7}x + {b:1-9})({c:2-7}x - {d:1-9}).
-- Factor x^2 + {a:5-14}x + {b:6-40} if possible, otherwise say it can't be done over the integers.
 - What's the derivative of {fx}?
 - Differentiate {fx} step by step and name each rule that you use.
-- Integrate {fx} with respect to x.
-- Sketch in words the graph of y = {fx}: domain, zeros, extrema, asymptotes and behaviour at
-  infinity.
 - Evaluate {fx} at x = {a:1-9}.
 - Find the equation of the tangent line to y = {fx} at x = {a:1-5}.
-- Prove that {proof}.
 - Give a one-line reason why {proof}.
 - Give two different proofs that {proof}, and discuss which one is more instructive.
 - State {theorem}.
@@ -43,7 +30,6 @@ RAW = r"""
 - Write a lesson plan of 45 minutes on {mconcept}, including an opening, two activities and
   homework.
 - What's the difference between {mvs}?
-- Area of a {shape} with side or radius {a:3-20} cm (choose other measures if you need them)?
 - Write down the formula for the area or volume of a {shape}.
 - Derive the formula for the area or surface of a {shape} from first principles.
 - {name} has {a:20-90} {thing} and gives {b:3-15} to each of {c:2-4} friends. How many are left?
@@ -56,42 +42,28 @@ RAW = r"""
 - A pool is filled by one pipe in {a:3-9} hours and by another in {b:10-15} hours. How long do
   both take together? Set up the equation and solve it.
 - If {a:3-9} workers build a wall in {b:6-20} days, how many days do {c:10-15} workers need?
-- Make up {n:3-10} word problems about {thing}, no solutions.
-- Write {n:5-10} practice exercises on {mtopic} with an answer key.
 - how many {unitq}? number only
 - Convert {a:40-110} degrees Fahrenheit to Celsius.
-- What's {a:2-15} squared plus {b:2-15} squared?
 - sqrt of {a:50-900} approx?
 - What is {a:2-9} to the power of {b:3-6}?
-- log base 2 of {a:20-1000}, to 3 decimals
-- Next number in the sequence: {a:2-9}, {b:11-19}, {c:21-29}, ... (arithmetic, if you think it
-  is). One number.
 - Find the sum of the first {n:20-200} terms of the arithmetic series starting at {a:1-9} with
   difference {d:2-7}.
 - Make a multiplication table from 1 to {n:6-12}.
-- Print the first {n:15-30} Fibonacci numbers, one per line.
 - Mean and median of {a:1-20}, {b:10-40}, {c:5-50}, {d:20-60}, {e:1-9}?
 - Compute the standard deviation of {a:1-20}, {b:10-40}, {c:5-50}, {d:20-60}. Put the intermediate
   values in a table.
 - A bag has {a:3-9} red and {b:3-9} blue {thing}. I draw two without putting them back. What's the
   probability that both are red? Show the steps.
-- chance of rolling a {a:2-12} with two dice, as a fraction?
-- In how many ways can {n:4-9} people sit in a row?
 - How many ways to choose {k:2-4} {thing} from {n:8-15}? Explain why order doesn't matter.
 - Write {a:100-4000} in Roman numerals.
-- Convert {a:17-255} to binary.
-- Convert {a:17-255} to binary and to base 7 and hexadecimal, showing all the divisions with
-  remainder.
 - What day of the week is it {n:20-400} days after a Monday?
 - Multiply the matrices [[{a:1-9}, {b:1-9}], [{c:1-9}, {d:1-9}]] and [[{e:1-9}, 0], [1, {f:1-9}]].
 - det [[{a:1-9}, {b:1-9}], [{c:1-9}, {d:1-9}]]
 - I invest {a:1-9}000 at {p:2-8}% a year for {n:5-12} years. Make a year-by-year table of the
   balance with compound interest.
-- How long until my savings double at {p:2-12}%? Rough answer in years.
 - A loan of {a:5-30}000 over {n:3-10} years at {p:3-9}%: explain how the monthly payment is worked
   out and what the total interest is.
 - Which is bigger, {a:2-9}/{b:10-14} or {c:2-9}/{d:15-19}?
-- True or false: {a:100-999} is divisible by {b:3-9}.
 - Who was {mathist}? Two sentences.
 - Write an article of about 500 words about the life and work of {mathist}.
 - Explain how maths is used for {rlmath}, with two worked examples.
@@ -99,16 +71,10 @@ RAW = r"""
 - my kid hates {mtopic}, any ideas? he is {n:7-13}
 - Give me one trick for {mtopic}.
 - Write a cheat sheet of all the key rules for {mtopic}.
-- Here is some data:\n\n{csv}\n\nWhat's the largest number in the table?
 - Look at this table, find the total and average of every numeric column and say what stands
   out.\n\n{csv}
-- A recipe for {n:2-5} people needs {a:150-450} g flour and {b:2-6} eggs. Scale it for {m:7-12}
-  people.
-- split a bill of {a:60-300}.{b:10-99} between {n:3-7} people with {p:10-20}% tip
-- Write {a:1000-99000} in words.
 - What's {a:12000-99000} in scientific notation?
 - A ladder {a:5-13} m long leans on a wall with its foot {b:1-4} m away. How high does it reach?
   Include the theorem you use.
-- Estimate how many {thing} fit into a bus. Explain your assumptions one after another.
 - Debate: should schools spend less time on {mtopic}? Argue for both sides in an essay.
 """
