@@ -172,7 +172,7 @@ MATH = r"""
   {mathist}?
 - Unit check, number only. How many inches are in a foot? @A 12 @U How many grams are in a kilogram?
   @A 1000 @U How many {unitq}?
-"""
+"""  # noqa: RUF001
 
 CODE = r"""
 - Which language? print("hi") @A Python @U console.log("hi") @A JavaScript @U System.out.println("hi");
