@@ -106,3 +106,29 @@ def test_refusals_and_missed_deadlines_are_counted_by_class_and_limit(registry):
     assert total(registry, "deadline_missed_requests_total") == 1
     assert total(registry, "aborted_requests_total") == 3
     assert total(registry, "completed_requests_total") == 1
+
+
+def test_requests_that_end_in_one_step_leave_no_level_behind(registry):
+    sim = metered(registry, EngineShape(max_num_seqs=4))
+    for index in range(4):
+        sim.add(SimulatedRequest(f"r{index}", 0.0, [5] * 8, 6))
+    outcomes = sim.run([])
+
+    assert len({each.finished_s for each in outcomes}) == 1
+    assert sim.scheduler.reporter.counts["metrics_failed"] == 0
+    assert total(registry, "completed_requests_total") == 4
+    assert total(registry, "running_requests") == 0
+
+
+@pytest.mark.parametrize("event", ["stepped", "finished", "started"])
+def test_a_failure_of_the_metrics_costs_the_metrics_and_nothing_else(registry, event, monkeypatch):
+    def fail(*args):
+        raise KeyError("a fault of ours")
+
+    monkeypatch.setattr(Meter, event, fail)
+    sim = metered(registry)
+    outcomes = sim.run(workload(3, 30))
+
+    assert len(outcomes) == 30
+    assert sim.scheduler.reporter.counts["metrics_failed"] == 1
+    assert sim.scheduler.reporter._meter is None

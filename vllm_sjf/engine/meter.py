@@ -143,16 +143,19 @@ class Meter:
             self._metrics.observe_many("inter_token_latency_seconds", gap_s, count, name)
 
     def _set_levels(self, *, idle: bool = False) -> None:
-        state = self._scheduler.operator.state()
         level = self._metrics.level
-        for name, each in state["classes"].items():
-            level("running_requests", 0 if idle else each["running"], name)
-            level("waiting_requests", 0 if idle else each["waiting"], name)
-            level("oldest_wait_seconds", 0 if idle else each["oldest_wait_s"] or 0, name)
-            level("kv_share", 0 if idle else each["kv_share"], name)
-            level("paused", each["paused"], name)
+        gate = self._scheduler.gate
+        # The last requests of all may end in one step, and vLLM lists them as running until then.
+        loads = {} if idle else self._scheduler.operator.state()["classes"]
+        for name in gate.classes:
+            each = loads.get(name, {})
+            level("running_requests", each.get("running", 0), name)
+            level("waiting_requests", each.get("waiting", 0), name)
+            level("oldest_wait_seconds", each.get("oldest_wait_s") or 0, name)
+            level("kv_share", each.get("kv_share", 0), name)
+            level("paused", name in gate.paused, name)
         for mode in Mode:
-            level("mode", mode == state["mode"], mode)
+            level("mode", mode == self._scheduler.modes.mode, mode)
         denied = self._scheduler.reporter.counts["class_claims_denied"]
         self._metrics.count("denied_class_claims", by=denied - self._counted["denied"])
         self._counted["denied"] = denied

@@ -1,8 +1,9 @@
 """Notes what the scheduler did: counts always, metrics and the decision log where there are any."""
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVarTuple
 
 from vllm.logger import init_logger
 from vllm.v1.core.sched.output import SchedulerOutput
@@ -17,6 +18,7 @@ from vllm_sjf.policy.limits import Refusal
 
 logger = init_logger("vllm.sjf")
 TELL_INTERVAL_S = 60.0
+Args = TypeVarTuple("Args")
 
 if TYPE_CHECKING:
     from vllm_sjf.engine.scheduler import SJFMixin
@@ -75,19 +77,16 @@ class Reporter:
         if request_id not in self._held_back:
             self._held_back.add(request_id)
             self.counts["held_back"] += 1
-            if self._meter is not None:
-                self._meter.held_back(request_id)
+            self._tell(Meter.held_back, request_id)
             self._record("held_back", request_id)
 
     def deadline_missed(self, request_id: str) -> None:
         """A live request's deadline has passed."""
-        if self._meter is not None:
-            self._meter.deadline_missed(request_id)
+        self._tell(Meter.deadline_missed, request_id)
 
     def refused(self, request_id: str, refusal: Refusal) -> None:
         """A request was ended by one of its class's limits."""
-        if self._meter is not None:
-            self._meter.refused(request_id, refusal.limit)
+        self._tell(Meter.refused, request_id, refusal.limit)
         self._record("refused", request_id, limit=refusal.limit, message=refusal.message)
 
     def is_held_back(self, request_id: str) -> bool:
@@ -102,8 +101,7 @@ class Reporter:
         self.counts[f"preempted_{reason}"] += 1
         self._computed_before[request.request_id] = request.num_computed_tokens
         self._held_back.discard(request.request_id)
-        if self._meter is not None:
-            self._meter.preempted(request.request_id, reason)
+        self._tell(Meter.preempted, request.request_id, reason)
         self._record(
             "preempted",
             request.request_id,
@@ -124,16 +122,14 @@ class Reporter:
             for new in output.scheduled_new_reqs:
                 if new.req_id not in resumed:
                     self._started(new.req_id)
-        if self._meter is not None:
-            self._meter.stepped()
+        self._tell(Meter.stepped)
         self._tell_counts()
 
     def finished(self, request: Request) -> None:
         """A request ended, in whatever way."""
         self._computed_before.pop(request.request_id, None)
         self._held_back.discard(request.request_id)
-        if self._meter is not None:
-            self._meter.finished(request)
+        self._tell(Meter.finished, request)
         self._record(
             "finished",
             request.request_id,
@@ -145,6 +141,17 @@ class Reporter:
         """Write out what is pending."""
         if self._log is not None:
             self._log.close()
+
+    def _tell(self, what: Callable[[Meter, *Args], None], *args: *Args) -> None:
+        """Tell the metrics, if there are any; should they fail, serving goes on without."""
+        if self._meter is None:
+            return
+        try:
+            what(self._meter, *args)
+        except Exception:
+            self._meter = None
+            self.counts["metrics_failed"] += 1
+            logger.exception("sjf: metrics are no longer updated, since this failed")
 
     def _tell_counts(self) -> None:
         """Log all counters once in a while, when any of them has moved."""
@@ -169,8 +176,7 @@ class Reporter:
         )
 
     def _started(self, request_id: str) -> None:
-        if self._meter is not None:
-            self._meter.started(request_id)
+        self._tell(Meter.started, request_id)
         if self._log is not None:
             running, waiting = self._scheduler.get_request_counts()
             self._record("started", request_id, running=running, waiting=waiting)
@@ -181,8 +187,7 @@ class Reporter:
         before = self._computed_before.pop(request_id, 0)
         tokens = max(before - hits, 0)
         self.counts["recomputed_tokens"] += tokens
-        if self._meter is not None:
-            self._meter.recomputed(request_id, tokens)
+        self._tell(Meter.recomputed, request_id, tokens)
 
     def _record(self, event: str, request_id: str, **details: Any) -> None:  # noqa: ANN401
         if self._log is not None:
