@@ -42,7 +42,7 @@ class Matrix(BaseModel):
     baseline: str = "fcfs"
     oracle: str = "oracle-sjf"
     loads: Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1)]
-    seeds: Annotated[tuple[int, ...], Field(min_length=1)]
+    seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
     workloads: Annotated[tuple[WorkloadSpec, ...], Field(min_length=1)]
     policies: Annotated[tuple[PolicySpec, ...], Field(min_length=1)]
 
@@ -95,14 +95,14 @@ def read_matrix(path: Path) -> Matrix:
         return Matrix.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise WorkloadError(f"{path}: {error.strerror}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise WorkloadError(f"{path} is not TOML: {error}") from error
     except ValidationError as error:
         faults = "; ".join(
             f"{'.'.join(map(str, each['loc'])) or 'matrix'}: {each['msg']}"
             for each in error.errors(include_url=False)
         )
         raise WorkloadError(f"{path}: {faults}") from error
+    except (ValueError, RecursionError) as error:  # its syntax, its encoding or its depth
+        raise WorkloadError(f"{path} is not TOML: {error}") from error
 
 
 def _digest(*parts: Any) -> str:  # noqa: ANN401 - anything with a repr of its own

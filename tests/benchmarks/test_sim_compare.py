@@ -148,6 +148,9 @@ def test_a_folder_without_results_is_named(tmp_path):
     [
         ("seeds = [0, 1]", "seeds = [0, 1", "not TOML"),
         ("seeds = [0, 1]", "seed = [0, 1]", "seeds"),
+        ("seeds = [0, 1]", "seeds = [-1]", "seeds"),
+        ("seeds = [0, 1]", f"seeds = {'[' * 5000}", "not TOML"),
+        ("seeds = [0, 1]", "seeds = '\udcff'", "not TOML"),
         ("llama3-8b-h100", "llama9", "llama9"),
         ("max_num_seqs", "slots", r"engine\.slots"),
         ('name = "oracle-sjf"', 'name = "fcfs"', "same name"),
@@ -156,7 +159,7 @@ def test_a_folder_without_results_is_named(tmp_path):
     ],
 )
 def test_a_faulty_matrix_is_refused_by_name(matrix, old, new, message):
-    matrix.write_text(MATRIX.replace(old, new))
+    matrix.write_text(MATRIX.replace(old, new), errors="surrogateescape")
     with pytest.raises(WorkloadError, match=message):
         read_matrix(matrix)
 
