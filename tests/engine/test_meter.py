@@ -74,6 +74,18 @@ def test_nothing_is_kept_of_requests_that_left_and_levels_go_to_zero(registry, s
         assert total(registry, level) == 0
 
 
+@pytest.mark.parametrize("limits", [{}, {"max_running": 3, "max_kv_share": 0.9}])
+def test_the_last_requests_may_all_end_in_one_step(registry, limits):
+    sim = metered(
+        registry, EngineShape(max_num_seqs=4), {"classes": [{"name": "bulk", "rank": 0, **limits}]}
+    )
+    outcomes = sim.run([SimulatedRequest(f"r{index}", 0.0, [5] * 8, 10) for index in range(3)])
+
+    assert len({each.finished_s for each in outcomes}) == 1
+    assert total(registry, "completed_requests_total") == 3
+    assert total(registry, "running_requests") == 0
+
+
 def test_waits_are_those_of_the_queue_and_aborts_are_not_completions(registry):
     sim = metered(registry, EngineShape(max_num_seqs=1))
     for name in ("first", "second", "leaves"):
