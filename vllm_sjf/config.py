@@ -55,6 +55,8 @@ class TrafficClass(_Section):
         the time until a slot is free.
     priority_range: requests that name no class and whose ``priority`` is from the first to the
         second of these numbers ask for this class.
+    target_ttft_s, target_itl_s: time to the first token, and between tokens, that 95 of 100
+        requests and tokens should stay within; what `borrowing` protects.
     weight: its share of the tokens between classes that have work (`between_classes` weights).
     floor_share: of the engine's slots; below it the class goes before better ones, and none of
         its requests is displaced.
@@ -75,6 +77,8 @@ class TrafficClass(_Section):
     rank: Annotated[int, Field(ge=0)]
     max_wait_s: PositiveFloat = 600.0
     priority_range: PriorityRange | None = None
+    target_ttft_s: PositiveFloat | None = None
+    target_itl_s: PositiveFloat | None = None
     weight: PositiveFloat = 1.0
     floor_share: Annotated[float, Field(ge=0, le=1)] = 0.0
     max_running: Count | None = None
@@ -130,6 +134,49 @@ class Reservation(_Section):
     quantile: Annotated[float, Field(gt=0, lt=1)] = 0.6
     max_bypass_requests: Annotated[int, Field(ge=0)] = 64
     max_bypass_s: NonNegativeFloat = 30.0
+
+
+class Borrowing(_Section):
+    """Worse-ranked classes run on what the best-ranked ones leave, while those are well.
+
+    enabled: off, and ranks, limits and displacement alone decide.
+    close_above, healthy_below: of a measure divided by its limit. Above the one, borrowing closes
+        at once; only below the other does it open again.
+    sustain_s: healthy for this long before anything starts again; step_slots more requests
+        every step_s after that; fully open after open_after_s.
+    idle_open_s: without any protected request for this long, it opens.
+    window_s: that latencies, evictions and offered work are measured over.
+    reserved_slots, reserved_kv_share: kept free of borrowers, for bursts.
+    throttled_prefill_tokens: prompt tokens a step of each borrowing class unless fully open.
+    wait_share_of_target: of target_ttft_s, that the oldest protected request may wait.
+    max_queued_tokens: prompt tokens of protected requests that may wait.
+    max_kv_usage: of all KV blocks, while a protected request waits.
+    safe_capacity_tokens_per_s: of protected work (its cost C) that the engine takes within its
+        targets.
+    """
+
+    enabled: bool = False
+    close_above: PositiveFloat = 1.0
+    healthy_below: PositiveFloat = 0.7
+    sustain_s: NonNegativeFloat = 5.0
+    step_s: NonNegativeFloat = 1.0
+    step_slots: Count = 1
+    open_after_s: NonNegativeFloat = 300.0
+    idle_open_s: NonNegativeFloat = 5.0
+    window_s: PositiveFloat = 10.0
+    reserved_slots: Annotated[int, Field(ge=0)] = 0
+    reserved_kv_share: Annotated[float, Field(ge=0, lt=1)] = 0.05
+    throttled_prefill_tokens: Count = 256
+    wait_share_of_target: PositiveFloat = 0.5
+    max_queued_tokens: Count | None = None
+    max_kv_usage: Annotated[float, Field(gt=0, le=1)] | None = None
+    safe_capacity_tokens_per_s: PositiveFloat | None = None
+
+    @model_validator(mode="after")
+    def _thresholds_leave_room(self) -> "Borrowing":
+        if self.healthy_below > self.close_above:
+            raise ValueError("healthy_below must not be above close_above")
+        return self
 
 
 class DecisionLogging(_Section):
@@ -188,6 +235,7 @@ class SJFConfig(_Section):
     reservation: Reservation = Reservation()
     decision_log: DecisionLogging = DecisionLogging()
     routing: Routing = Routing()
+    borrowing: Borrowing = Borrowing()
     between_classes: Literal["rank", "weights"] = "rank"
     classes: Annotated[tuple[TrafficClass, ...], Field(min_length=1, strict=False)] = (
         DEFAULT_CLASSES
@@ -204,6 +252,12 @@ class SJFConfig(_Section):
         if sum(each.floor_share for each in classes) > 1:
             raise ValueError("the floor shares add up to more than 1")
         return classes
+
+    @model_validator(mode="after")
+    def _somebody_borrows(self) -> "SJFConfig":
+        if self.borrowing.enabled and len({each.rank for each in self.classes}) < 2:
+            raise ValueError("borrowing.enabled needs classes of two ranks: nobody would borrow")
+        return self
 
     @model_validator(mode="after")
     def _routes_lead_to_classes(self) -> "SJFConfig":
@@ -260,6 +314,7 @@ def _explain(detail: Any) -> str:  # noqa: ANN401 - pydantic's ErrorDetails is n
             "reservation": Reservation,
             "decision_log": DecisionLogging,
             "routing": Routing,
+            "borrowing": Borrowing,
         }
         owner = sections.get(str(detail["loc"][0]), SJFConfig) if detail["loc"][1:] else SJFConfig
         known = ", ".join(owner.model_fields)

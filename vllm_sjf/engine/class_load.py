@@ -53,8 +53,11 @@ class EngineLoad:
 
     def prefill_left(self, traffic_class: str) -> float:
         """Return how many prefill tokens a class may still compute in this step."""
-        limit = self._scheduler.gate.classes[traffic_class].max_prefill_tokens_per_step
-        return math.inf if limit is None else limit - self._prefilled[traffic_class]
+        limits = [self._scheduler.gate.classes[traffic_class].max_prefill_tokens_per_step]
+        if self._scheduler.borrowing is not None:
+            limits.append(self._scheduler.borrowing.prefill_limit(traffic_class))
+        least = min((each for each in limits if each is not None), default=math.inf)
+        return least - self._prefilled[traffic_class]
 
     def prefill_chunk(self, request: Request, computed_tokens: int, tokens: int) -> int:
         """Return how many of ``tokens`` may be computed now, and count them.

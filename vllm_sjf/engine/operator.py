@@ -75,6 +75,7 @@ class Operator:
                 "counts": dict(scheduler.prediction.counts),
             },
             "counts": {**scheduler.reporter.counts, **scheduler.refusals.counts},
+            "controller": None if scheduler.borrowing is None else scheduler.borrowing.view(),
             "classes": classes,
         }
 

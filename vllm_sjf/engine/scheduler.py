@@ -21,6 +21,7 @@ from vllm.v1.request import Request
 
 from vllm_sjf.config import CONFIG_KEY, Mode, SJFConfig
 from vllm_sjf.engine import compat, control, kv
+from vllm_sjf.engine.borrowing import BorrowingControl
 from vllm_sjf.engine.class_load import EngineLoad
 from vllm_sjf.engine.modes import ModeSwitch
 from vllm_sjf.engine.operator import Operator
@@ -95,6 +96,9 @@ class SJFMixin(_Base):
             by_weight=self.sjf_config.between_classes == "weights",
         )
         self.refusals = Refusals(self)
+        self.borrowing: BorrowingControl | None = None
+        if self.sjf_config.borrowing.enabled:
+            self.borrowing = self.gate.borrowing = BorrowingControl(self, self.sjf_config)
         self.ranked: RankedQueue[Request] = RankedQueue(
             self.sjf_config.classes, self._rank_of, bypass, self.gate
         )
@@ -129,6 +133,8 @@ class SJFMixin(_Base):
                 self._predict(request)
             else:
                 self._unpredicted.add(request.request_id)
+            if self.borrowing is not None:
+                self.borrowing.arrived(self.ledger.job(request.request_id))
             if self.modes.orders:
                 self.refusals.arrives(request)
         super().add_request(request)
@@ -151,6 +157,8 @@ class SJFMixin(_Base):
         if self.modes.orders:
             self.refusals.carry_out()
             self.load.begin_step()
+            if self.borrowing is not None:
+                self.borrowing.begin_step()
             self.ranked.begin_step(self.clock())
             if self.reservation is not None:
                 self.reservation.begin_step()
@@ -169,6 +177,8 @@ class SJFMixin(_Base):
     def update_from_output(self, *args: Any, **kwargs: Any) -> dict[int, EngineCoreOutputs]:
         """As vLLM's, with the outputs of requests that we ended."""
         outputs: dict[int, EngineCoreOutputs] = super().update_from_output(*args, **kwargs)
+        if self.borrowing is not None:
+            self.borrowing.delivered(outputs)
         self.refusals.deliver(outputs)
         return outputs
 
@@ -275,6 +285,8 @@ class SJFMixin(_Base):
         if self.modes.orders:
             self.refusals.preempted(request)
         if request.request_id in self.ledger:
+            if self.borrowing is not None:
+                self.borrowing.preempted(self.ledger.job(request.request_id), reason)
             evicted = reason in (Reason.KV_SHORT, Reason.CACHE_RESET)
             favoured = request.num_preemptions < self.sjf_config.displacement.max_per_request
             until_s = self.clock() if evicted and favoured else math.inf
@@ -287,6 +299,8 @@ class SJFMixin(_Base):
         self._unpredicted.discard(request.request_id)
         self.preemptor.forget(request.request_id)
         job = self.ledger.forget(request.request_id)
+        if self.borrowing is not None and job is not None:
+            self.borrowing.ended(job, request.status, request.num_output_tokens)
         if self.reservation is not None:
             self.reservation.forget(request, job)
         return super()._free_request(request, *args, **kwargs)

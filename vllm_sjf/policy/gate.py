@@ -1,7 +1,7 @@
 """Which traffic classes may start a request now, which goes first, and why one may not."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Protocol, TypeVar
 
 from vllm_sjf.config import TrafficClass
@@ -43,12 +43,33 @@ class ClassLoad(Protocol[Item]):
         ...
 
 
+class BorrowingRule(Protocol[Item]):
+    """Whether the classes that borrow may start requests; see policy/controller.py."""
+
+    @property
+    def borrowers(self) -> Container[str]:
+        """The classes that borrow."""
+        ...
+
+    def closed_by(self) -> str | None:
+        """Return what keeps borrowers from starting now, or None."""
+        ...
+
+    def leaves_kv_headroom(self, item: Item, /) -> bool:
+        """Tell whether enough KV stays free if a borrower starts."""
+        ...
+
+
 class ClassGate:
     """The classes as they are configured now; an operator may change them between steps.
 
     Who wins: an operator's pause, then the class's own limits, then `max_wait_s`, then its hold
-    time, then floor shares, then weights or ranks.
+    time, then floor shares, then the borrowing controller, then weights or ranks.
+
+    borrowing: None, or the controller's rule.
     """
+
+    borrowing: BorrowingRule[object] | None = None
 
     def __init__(
         self, classes: Sequence[TrafficClass], load: ClassLoad[object], *, by_weight: bool
@@ -88,8 +109,10 @@ class ClassGate:
 
     def admits(self, traffic_class: str, first: object, *, overdue: bool) -> bool:
         """Tell whether the first of a class may start now; overdue: it waited `max_wait_s`."""
-        closed = self.closed_by(traffic_class, overdue=overdue)
-        if closed is not None:
+        if self.closed_by(traffic_class, overdue=overdue) is not None:
+            return False
+        rule = self._borrowing_of(traffic_class, overdue=overdue)
+        if rule is not None and not rule.leaves_kv_headroom(first):
             return False
         share = self.classes[traffic_class].max_kv_share
         # A class that runs nothing gets its chance, however large the request.
@@ -107,10 +130,18 @@ class ClassGate:
         if spec.max_running is not None and self._load.running(traffic_class) >= spec.max_running:
             return f"max_running {spec.max_running} is reached"
         if self._load.prefill_left(traffic_class) <= 0:
-            return f"max_prefill_tokens_per_step {spec.max_prefill_tokens_per_step} is reached"
+            return "its prompt tokens of this step are used up"
         if not overdue and self._holds(spec):
             return f"gathers for hold_s {spec.hold_s:g}"
-        return None
+        rule = self._borrowing_of(traffic_class, overdue=overdue)
+        return None if rule is None else rule.closed_by()
+
+    def _borrowing_of(self, traffic_class: str, *, overdue: bool) -> BorrowingRule[object] | None:
+        """Return the controller's rule where it has a say about a class."""
+        rule = self.borrowing
+        if rule is None or overdue or traffic_class not in rule.borrowers:
+            return None
+        return None if self.is_below_floor(traffic_class) else rule
 
     def floor_slots(self, traffic_class: str) -> int:
         """Return how many slots a class may always have, work given."""
@@ -129,7 +160,7 @@ class ClassGate:
     @property
     def waits_for_time(self) -> bool:
         """Whether some class would start requests if only time passed."""
-        return any(
+        return self.borrowing is not None or any(
             spec.hold_s > 0 and name not in self.paused for name, spec in self.classes.items()
         )
 
