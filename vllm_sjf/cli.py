@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from sjf_bench.cli import bench, model
+from sjf_bench.mixed_cli import mixed
 from sjf_bench.sim_cli import compare, report
 from sjf_bench.simulate_cli import simulate
 from sjf_training.cli import evaluate, inspect, train
@@ -166,6 +167,7 @@ app.command()(_needs("train", "httpx", "pyarrow")(collect))
 app.command()(_needs("bench", "httpx", "matplotlib", "pyarrow", "scipy")(bench))
 app.command()(model)
 app.command()(_needs("cpu", "vllm")(simulate))
+app.command()(_needs("cpu", "vllm")(mixed))
 app.command()(_needs("cpu", "vllm")(compare))
 app.command()(_needs("bench", "matplotlib", "scipy")(report))
 

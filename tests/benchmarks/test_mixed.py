@@ -1,0 +1,43 @@
+"""Interactive and batch work on one engine, in virtual time."""
+
+import pytest
+
+pytest.importorskip("vllm", reason="needs vLLM: pip install vllm-sjf[cpu]")
+
+from sjf_bench.mixed import MixedSpec, arms, our_config, run, traffic, usefulness
+from sjf_bench.sim_types import EngineShape
+from sjf_bench.step_time import LinearStepTime
+
+SPEC = MixedSpec(
+    duration_s=12.0,
+    rate_per_s=4.0,
+    burst_s=4.0,
+    burst_end_s=8.0,
+    output_tokens=20,
+    batch_requests=80,
+    batch_prompt_tokens=300,
+    batch_output_tokens=150,
+    max_tokens=300,
+)
+SHAPE = EngineShape(max_num_seqs=16, num_gpu_blocks=1024)
+STEP_TIME = LinearStepTime(0.01, 2e-5, 4e-4, 0.0)
+
+
+def test_arms_see_the_same_traffic_and_ours_protects_without_idling():
+    requests = traffic(SPEC)
+    figures = [run(arm, SPEC, requests, SHAPE, STEP_TIME) for arm in arms(our_config(SPEC))]
+    alone, batch, stock, priority, ours = figures
+    assert alone["slots_batch"] == batch["slots_interactive"] == 0
+    assert alone["tokens_per_s_interactive"] > 0
+    assert ours["ttft_p95_s"] < stock["ttft_p95_s"]
+    assert ours["ttft_p95_s"] <= priority["ttft_p95_s"]
+    assert ours["batch_per_hour"] > 0
+    assert usefulness(figures, "ours") > 0.5
+    assert usefulness(figures, "batch alone") is None
+
+
+def test_same_seed_same_figures():
+    requests = traffic(SPEC)
+    assert requests == traffic(SPEC)
+    arm = arms(our_config(SPEC))[-1]
+    assert run(arm, SPEC, requests, SHAPE, STEP_TIME) == run(arm, SPEC, requests, SHAPE, STEP_TIME)
