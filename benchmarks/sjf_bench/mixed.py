@@ -5,7 +5,7 @@ prompts; only the scheduler differs.
 """
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -57,7 +57,7 @@ class Usage:
     """What the steps of a run were filled with, by class, within the traffic's duration."""
 
     busy_s: float = 0.0
-    slot_seconds: Counter[str] = field(default_factory=Counter)
+    slot_seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     kv_seconds: float = 0.0
     tokens: Counter[str] = field(default_factory=Counter)
 
