@@ -115,6 +115,7 @@ def plan(argv: Sequence[str]) -> ServePlan:
 def serve(argv: Sequence[str]) -> None:
     """Check the configuration, then become vLLM's server. Exits with code 2 when refused."""
     from vllm_sjf.config import ConfigError, SJFConfig
+    from vllm_sjf.engine import compat
     from vllm_sjf.preflight import check
 
     try:
@@ -126,7 +127,8 @@ def serve(argv: Sequence[str]) -> None:
             folder if planned.tokenizer_source and folder.is_dir() else None,
             trust_remote_code=planned.trust_remote_code,
         )
-    except (ServeError, ConfigError) as error:
+        compat.check_vllm_version(compat.vllm_version())
+    except (ServeError, ConfigError, compat.UnsupportedVLLMError) as error:
         print(f"vllm-sjf serve: refused, nothing was started.\n{error}", file=sys.stderr)
         raise SystemExit(EXIT_REFUSED) from None
 

@@ -157,9 +157,9 @@ def test_11_a_prefill_that_takes_the_whole_budget_starves_nobody_for_longer_than
 
 
 def test_13_requests_that_hold_blocks_while_they_wait_are_vllms_own_to_order(shape):
-    ours, stock = Simulation(shape, scheduler_cls=SJF), Simulation(shape)
-    assert type(ours.scheduler.kv_holding_waiting) is type(stock.scheduler.kv_holding_waiting)
-    assert isinstance(ours.scheduler.kv_holding_waiting, FCFSRequestQueue)
+    scheduler = Simulation(shape, scheduler_cls=SJF).scheduler
+    assert isinstance(scheduler.kv_holding_waiting, FCFSRequestQueue)
+    assert scheduler.waiting is scheduler.ranked
 
 
 def test_14_fenced_blocks_are_neither_displaced_nor_evicted():

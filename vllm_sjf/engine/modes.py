@@ -7,6 +7,7 @@ from vllm.v1.core.sched.request_queue import SchedulingPolicy, create_request_qu
 from vllm.v1.request import Request
 
 from vllm_sjf.config import Mode
+from vllm_sjf.engine import compat
 
 if TYPE_CHECKING:
     from vllm_sjf.engine.scheduler import SJFMixin
@@ -45,7 +46,7 @@ class ModeSwitch:
             return
         before, self.mode = self.mode, mode
         if mode is Mode.SJF:
-            waiting = list(self._scheduler.waiting)
+            waiting = compat.waiting_requests(self._scheduler)
             self._use_ours()
             ledger = self._scheduler.ledger
             self._scheduler.ranked.take_over(
@@ -60,7 +61,7 @@ class ModeSwitch:
             logger.info("sjf: orders by priority itself, so --scheduling-policy is set aside")
             # vLLM then evicts the last of `running` instead of the largest (priority, arrival).
             self._scheduler.policy = SchedulingPolicy.FCFS
-        self._scheduler.waiting = self._scheduler.ranked
+        compat.replace_waiting(self._scheduler, self._scheduler.ranked, ranked=True)
 
     def _use_stock(self) -> None:
         scheduler = self._scheduler
@@ -69,7 +70,7 @@ class ModeSwitch:
         queue = create_request_queue(self._stock_policy)
         for request in sorted(scheduler.ranked.clear(), key=self._arrival):
             queue.add_request(request)
-        scheduler.waiting = queue
+        compat.replace_waiting(scheduler, queue, ranked=False)
         # As vLLM would have it: the latest to arrive is the first to be evicted.
         scheduler.running.sort(key=self._arrival)
 

@@ -73,6 +73,7 @@ class SJFMixin(_Base):
         )
         predictor = load_predictor(self.sjf_config, fingerprint)
         super().__init__(*args, vllm_config=vllm_config, **kwargs)
+        compat.give_newer_names(self)
         self.clock = time.monotonic
         self.prediction = PredictionService(predictor, lambda: self.clock())
         self.ordering = OrderingPolicy(
@@ -163,9 +164,9 @@ class SJFMixin(_Base):
             if self.reservation is not None:
                 self.reservation.begin_step()
             self._take_predictions()
-            throttled = bool(args and args[0]) or bool(kwargs.get("throttle_prefills"))
             if self._decides_on_memory:
-                self.preemptor.prepare_step(may_displace=not throttled)
+                may_displace = compat.may_start_prefills(self, args, kwargs)
+                self.preemptor.prepare_step(may_displace=may_displace)
         else:
             self._take_predictions()
         output: SchedulerOutput = super().schedule(*args, **kwargs)

