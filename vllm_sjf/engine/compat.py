@@ -240,4 +240,4 @@ async def _call_all(core: Any, *arguments: str) -> list[str]:  # noqa: ANN401 - 
         core._call_utility_async(ENGINE_CALL, *arguments, engine=engine)
         for engine in core.core_engines
     )
-    return await asyncio.gather(*calls)
+    return list(await asyncio.gather(*calls))
