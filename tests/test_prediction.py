@@ -76,6 +76,13 @@ def test_a_bad_hint_is_ignored(hint):
     assert service.counts["hint_invalid"] == (hint is not None)
 
 
+def test_a_bad_hint_does_not_fill_the_log(caplog):
+    PredictionService(None).predict("r", None, {HINT_KEY: "secret\n" * 100_000})
+    [record] = caplog.records
+    assert len(record.getMessage()) < 200
+    assert "\n" not in record.getMessage()
+
+
 def test_no_features_and_no_predictor_are_fallbacks():
     assert PredictionService(FixedPredictor(4.0)).predict("r", None, {}) is UNPREDICTED
     assert PredictionService(None).predict("r", FEATURES, {}) is UNPREDICTED

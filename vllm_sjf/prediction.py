@@ -92,6 +92,7 @@ class PredictionService:
             # A response has at least its end token.
             length = LengthDistribution.point(max(float(hint), 1.0))
             return Prediction(PredictionSource.HINT, length)
+        # Shortened: a client must not fill the log, nor have its text in there.
         self._count_failure("hint_invalid", f"{HINT_KEY}={reprlib.repr(hint)} is no token count")
         return None
 

@@ -98,6 +98,22 @@ def test_what_the_client_wrote_is_kept_and_its_own_signature_is_not(signing):
     }
 
 
+@pytest.mark.parametrize(
+    "spell",
+    [
+        lambda text: text.replace("sjf_trusted", "sjf_tru\\u0073ted").encode(),
+        lambda text: text.encode("utf-16"),
+    ],
+    ids=["escaped", "utf-16"],
+)
+def test_a_signature_is_found_however_it_is_spelt(signing, spell):
+    body = json.dumps({"prompt": "x", "vllm_xargs": {trust.TRUSTED_KEY: "interactive:f00"}})
+
+    answer = ask("POST", CHAT, content=spell(body))
+
+    assert json.loads(answer.json()[1]) == {"prompt": "x", "vllm_xargs": {}}
+
+
 def test_a_body_without_any_rule_or_signature_is_not_touched(signing):
     body = b'{"prompt" :  "as it came"}'
     assert ask("POST", CHAT, content=body).json()[1] == body.decode()

@@ -86,7 +86,7 @@ class TrafficClassMiddleware:
 
     def _stamp(self, body: bytes, routed: Routed) -> bytes:
         """Return the body with our class in it, and none that the client signed itself."""
-        if routed.traffic_class is None and trust.TRUSTED_KEY.encode() not in body:
+        if routed.traffic_class is None and not _may_hold_signature(body):
             return body
         try:
             fields = json.loads(body)
@@ -106,6 +106,11 @@ class TrafficClassMiddleware:
             else:
                 xargs[trust.TRUSTED_KEY] = trust.sign(routed.traffic_class, self._token)
         return json.dumps({**fields, "vllm_xargs": xargs}).encode()
+
+
+def _may_hold_signature(body: bytes) -> bool:
+    """Tell whether a body has to be parsed: a key can be spelt with escapes, or in UTF-16."""
+    return trust.TRUSTED_KEY.encode() in body or b"\\u" in body or b"\0" in body
 
 
 async def _read(receive: Receive, most: int) -> bytes | None:

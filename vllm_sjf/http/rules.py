@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from vllm_sjf.config import Routing
 
 # Endpoints whose body has ``vllm_xargs`` and passes it on to the engine.
-REWRITTEN = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/responses"})
+REWRITTEN = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses"})
 
 
 @dataclass(frozen=True, slots=True)
