@@ -117,6 +117,7 @@ def serve(argv: Sequence[str]) -> None:
     from vllm_sjf.config import ConfigError, SJFConfig
     from vllm_sjf.engine import compat
     from vllm_sjf.preflight import check
+    from vllm_sjf.surroundings import SurroundingsError, surroundings
 
     try:
         planned = plan(argv)
@@ -128,15 +129,13 @@ def serve(argv: Sequence[str]) -> None:
             trust_remote_code=planned.trust_remote_code,
         )
         compat.check_vllm_version(compat.vllm_version())
-    except (ServeError, ConfigError, compat.UnsupportedVLLMError) as error:
+        with surroundings(control=planned.control):
+            from vllm_sjf.engine.server import run_vllm_serve
+
+            run_vllm_serve(planned.argv)
+    except (ServeError, ConfigError, SurroundingsError, compat.UnsupportedVLLMError) as error:
         print(f"vllm-sjf serve: refused, nothing was started.\n{error}", file=sys.stderr)
         raise SystemExit(EXIT_REFUSED) from None
-
-    from vllm_sjf.engine.server import run_vllm_serve
-    from vllm_sjf.surroundings import surroundings
-
-    with surroundings(control=planned.control):
-        run_vllm_serve(planned.argv)
 
 
 def _scan(

@@ -26,6 +26,10 @@ PLUGIN_GROUPS = (
 )
 
 
+class SurroundingsError(OSError):
+    """The environment cannot be prepared; the message names the variable and the fix."""
+
+
 @contextmanager
 def surroundings(
     *, control: bool, environment: MutableMapping[str, str] = os.environ
@@ -33,23 +37,45 @@ def surroundings(
     """Prepare the environment of a server that runs inside this context.
 
     control: whether to load the routes under ``/v1/sjf/``.
+    Raises SurroundingsError, before anything runs, when metrics could not be written.
     """
     environment.setdefault(trust.TOKEN_ENV, secrets.token_hex(32))
     if control:
         environment[PLUGINS_ENV] = with_control(environment.get(PLUGINS_ENV))
     if folder := environment.get(METRICS_FOLDER_ENV):
-        # Counts of an earlier run would be added to ours.
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        for file in Path(folder).glob("*.db"):
-            file.unlink()
+        _empty(Path(folder))
         yield
         return
-    with tempfile.TemporaryDirectory(prefix="vllm-sjf-metrics-") as made:
+    with _temporary_folder() as made:
         environment[METRICS_FOLDER_ENV] = made
         try:
             yield
         finally:
             del environment[METRICS_FOLDER_ENV]
+
+
+def _empty(folder: Path) -> None:
+    """Make a given folder ready: counts of an earlier run would be added to ours."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for file in folder.glob("*.db"):
+            file.unlink()
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise SurroundingsError(
+            f"{METRICS_FOLDER_ENV}: {folder} cannot be written ({error.strerror}); name a folder "
+            "that the server may write to, or unset it"
+        ) from error
+
+
+def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    try:
+        return tempfile.TemporaryDirectory(prefix="vllm-sjf-metrics-")
+    except OSError as error:
+        raise SurroundingsError(
+            f"no folder for metrics can be made ({error}); free space, or set "
+            f"{METRICS_FOLDER_ENV} to a folder that the server may write to"
+        ) from error
 
 
 def with_control(plugins: str | None) -> str:

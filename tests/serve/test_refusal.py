@@ -1,5 +1,6 @@
 """The command itself refuses early: exit code 2, the last line names the key and the fix."""
 
+import os
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ def serve(*argv: str) -> subprocess.CompletedProcess:
         capture_output=True,
         text=True,
         timeout=60,
+        env={**os.environ, "PROMETHEUS_MULTIPROC_DIR": "/proc/nowhere"},
     )
 
 
@@ -22,6 +24,8 @@ def serve(*argv: str) -> subprocess.CompletedProcess:
         (["--additional-config", '{"sjf": {"agging": 1}}'], ["sjf.agging", "unknown key"]),
         (["--additional-config.sjf.max_pushback_s", "soon"], ["sjf.max_pushback_s"]),
         (["--predictor", "/no/such/artifact"], ["sjf.predictor", "/no/such/artifact"]),
+        # PROMETHEUS_MULTIPROC_DIR is /proc/nowhere for all of these; the first fault is told.
+        ([], ["PROMETHEUS_MULTIPROC_DIR", "/proc/nowhere"]),
         (["--scheduler-cls", "my.Scheduler"], ["--scheduler-cls", "leave the option out"]),
     ],
 )

@@ -7,7 +7,12 @@ import pytest
 from vllm_sjf import surroundings as module
 from vllm_sjf import trust
 from vllm_sjf.serve import plan
-from vllm_sjf.surroundings import METRICS_FOLDER_ENV, PLUGINS_ENV, surroundings
+from vllm_sjf.surroundings import (
+    METRICS_FOLDER_ENV,
+    PLUGINS_ENV,
+    SurroundingsError,
+    surroundings,
+)
 
 
 def test_a_key_and_a_folder_of_its_own_for_each_run():
@@ -34,6 +39,28 @@ def test_a_given_folder_is_emptied_of_counts_and_kept_and_a_given_key_is_used(tm
         assert environment[trust.TOKEN_ENV] == "given"
 
     assert environment[METRICS_FOLDER_ENV] == str(tmp_path)
+
+
+@pytest.mark.parametrize("folder", ["/proc/self/metrics", "a file/metrics", "a file"])
+def test_a_metrics_folder_that_cannot_be_written_stops_the_start(tmp_path, folder):
+    (tmp_path / "a file").write_text("")
+    environment = {METRICS_FOLDER_ENV: str(tmp_path / folder)}
+
+    with (
+        pytest.raises(SurroundingsError, match=METRICS_FOLDER_ENV),
+        surroundings(control=False, environment=environment),
+    ):
+        pytest.fail("the server was started")
+
+
+def test_no_space_for_a_folder_of_our_own_stops_the_start(monkeypatch, tmp_path):
+    monkeypatch.setattr(module.tempfile, "tempdir", str(tmp_path / "gone"))
+
+    with (
+        pytest.raises(SurroundingsError, match="free space"),
+        surroundings(control=False, environment={}),
+    ):
+        pytest.fail("the server was started")
 
 
 @pytest.mark.parametrize(
