@@ -1,11 +1,15 @@
 """The decision log as the real scheduler writes it."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 from engine.support import SJF, workload
 
 from sjf_bench.simulator import Simulation
 from vllm_sjf.explain import explain, read_events, tell
+
+OPERATIONS = Path(__file__).resolve().parents[2] / "docs" / "operations.md"
 
 
 def test_every_request_has_its_story(shape, tmp_path):
@@ -20,6 +24,9 @@ def test_every_request_has_its_story(shape, tmp_path):
     sim.scheduler.reporter.close()
     events, bad = read_events(path)
     assert not bad
+    table = OPERATIONS.read_text().partition("| event |")[2].partition("\n\n")[0]
+    documented = {"event", "request_id", "at_s", *re.findall(r"`(\w+)`", table)}
+    assert {field for each in events for field in each} <= documented  # and no prompt among them
     kinds = {each["event"] for each in events}
     assert {"queued", "started", "preempted", "finished"} <= kinds
     preempted = sum(each["event"] == "preempted" for each in events)

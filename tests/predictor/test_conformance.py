@@ -118,3 +118,16 @@ def test_unknown_manifest_version_is_refused(predictor, tmp_path):
     path.write_text(path.read_text().replace('"format_version": 1', '"format_version": 99'))
     with pytest.raises(ArtifactError, match="format version 99"):
         artifact.load(tmp_path)
+
+
+def test_an_artifact_that_is_emptied_or_removed_serves_on(predictor, tmp_path):
+    batch = features_of(ODD_PROMPTS.values())
+    predictor.save(tmp_path / "art")
+    _, loaded = artifact.load(tmp_path / "art")
+
+    for file in [each for each in (tmp_path / "art").rglob("*") if each.is_file()]:
+        with file.open("r+b") as opened:
+            opened.truncate(0)  # in place: whoever maps the file would end with SIGBUS
+        file.unlink()
+
+    assert np.array_equal(loaded.score(batch), predictor.score(batch))

@@ -1,0 +1,86 @@
+"""What clients can do to the real scheduler at their worst: floods, mass aborts, odd requests."""
+
+import random
+from dataclasses import replace
+
+from engine.support import SJF, decisions, workload
+
+from sjf_bench import simulator
+from sjf_bench.sim_engine import make_request
+from sjf_bench.simulator import EngineShape, SimulatedRequest, Simulation
+from vllm_sjf.prediction import HINT_KEY
+from vllm_sjf.trust import TRUSTED_KEY
+
+MANY = 10_000
+ODD_ARGUMENTS = (
+    {HINT_KEY: "x" * 100_000},
+    {HINT_KEY: [1, 2, 3]},
+    {HINT_KEY: -1e308},
+    {"deadline_s": "soon"},
+    {"deadline_s": -5},
+    {"traffic_class": ["batch", 1]},
+    {"traffic_class": 7.5},
+    {"traffic_class": "no such class"},
+    {TRUSTED_KEY: 12},
+    {TRUSTED_KEY: ["interactive:00"]},
+    {TRUSTED_KEY: ":" * 10_000},
+    {"unknown": "argument"},
+)
+
+
+def test_ten_thousand_at_once_and_half_of_them_aborted():
+    sim = Simulation(EngineShape(max_num_seqs=256, num_gpu_blocks=4096), scheduler_cls=SJF)
+    free = sim.scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
+    names = [f"r{index}" for index in range(MANY)]
+    for index, name in enumerate(names):
+        sim.add(SimulatedRequest(name, 0.0, [index % 997 + 3] * 4, 1, max_tokens=1))
+    sim.step()  # some run while they are aborted
+    assert len(sim.scheduler.waiting) == MANY - 256
+
+    for name in names[::2]:
+        sim.abort(name)
+    sim.run([])
+
+    finished = {each.request_id for each in sim.outcomes}
+    assert finished.issuperset(names[1::2])
+    assert sim.scheduler.get_request_counts() == (0, 0)
+    assert not sim.scheduler.ledger
+    assert sim.scheduler.kv_cache_manager.block_pool.get_num_free_blocks() == free
+
+
+def test_the_longest_prompt_is_served_among_others(shape):
+    long = replace(shape, max_model_len=4096, num_gpu_blocks=600, enable_prefix_caching=False)
+    sim = Simulation(long, scheduler_cls=SJF)
+    sim.add(SimulatedRequest("long", 0.0, [7] * 4095, 1, max_tokens=1))
+    for index in range(20):
+        sim.add(SimulatedRequest(f"short{index}", 0.0, [7] * 8, 4, max_tokens=4))
+
+    sim.run([])
+
+    assert len(sim.outcomes) == 21
+    assert sim.scheduler.get_request_counts() == (0, 0)
+
+
+def test_odd_extra_arguments_fail_no_request(shape):
+    sim = Simulation(shape, scheduler_cls=SJF)
+    for index, xargs in enumerate(ODD_ARGUMENTS):
+        sim.add(SimulatedRequest(f"r{index}", 0.0, [7] * 8, 4, max_tokens=4, xargs=xargs))
+
+    sim.run([])
+
+    assert len(sim.outcomes) == len(ODD_ARGUMENTS)
+    assert sim.scheduler.prediction.counts["hint_invalid"] == 3
+
+
+def test_the_time_of_day_changes_nothing(shape, monkeypatch):
+    requests = workload(0, 40)
+    expected = list(decisions(Simulation(shape, scheduler_cls=SJF), requests))
+
+    def with_a_wild_time_of_day(spec, block_hasher):
+        request = make_request(spec, block_hasher)
+        request.arrival_time = -1e9 * random.Random(spec.request_id).random()
+        return request
+
+    monkeypatch.setattr(simulator, "make_request", with_a_wild_time_of_day)
+
+    assert list(decisions(Simulation(shape, scheduler_cls=SJF), requests)) == expected
