@@ -3,6 +3,7 @@
 import random
 from dataclasses import replace
 
+import pytest
 from engine.support import SJF, decisions, workload
 
 from sjf_bench import simulator
@@ -28,6 +29,7 @@ ODD_ARGUMENTS = (
 )
 
 
+@pytest.mark.slow
 def test_ten_thousand_at_once_and_half_of_them_aborted():
     sim = Simulation(EngineShape(max_num_seqs=256, num_gpu_blocks=4096), scheduler_cls=SJF)
     free = sim.scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
