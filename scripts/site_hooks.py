@@ -42,15 +42,25 @@ def on_page_markdown(markdown: str, **_: object) -> str:
     """Turn links from docs/ to the files at the root into links to their pages."""
     for page, source in AT_ROOT.items():
         markdown = markdown.replace(f"](../{source}", f"]({page}")
-    return markdown
+    # What else is outside of docs/ is no page: its name remains.
+    return re.sub(r"\[([^\]]+)\]\(\.\./[^)]*\)", r"\1", markdown)
 
 
 def as_page(text: str) -> str:
     """Rewrite the links of a file at the root so that they hold inside docs/."""
-    text = re.sub(r"\]\(docs/", "](", text)
-    for page, source in AT_ROOT.items():
-        text = text.replace(f"]({source}", f"]({page}")
-    return re.sub(r"\[(LICENSE)\]\(LICENSE\)", r"\1", text)  # which is no page
+    pages = {source: page for page, source in AT_ROOT.items()}
+
+    def rewritten(link: re.Match[str]) -> str:
+        path, hash_sign, anchor = link[2].partition("#")
+        if path.startswith("docs/"):
+            path = path.removeprefix("docs/")
+        elif path in pages:
+            path = pages[path]
+        elif path and "://" not in path:
+            return link[1]  # a file that is no page of the site: its name remains
+        return f"[{link[1]}]({path}{hash_sign}{anchor})"
+
+    return re.sub(r"\[([^\]]+)\]\(([^)\s]+)\)", rewritten, text)
 
 
 def command_reference() -> str:
