@@ -16,6 +16,7 @@ STATE = {
             "mode": "sjf",
             "predictor": {"name": "none", "loaded": False, "counts": {"hint": 1200}},
             "counts": {},
+            "controller": {"state": "closed", "why": "chat waits too long"},
             "classes": {
                 "batch": {
                     "rank": 1,
@@ -64,7 +65,16 @@ def test_shows_each_class_and_why_it_is_closed(server):
     shown = status("--url", url, VLLM_API_KEY="sk-1", COLUMNS="140")
 
     assert shown.exit_code == 0, shown.output
-    for word in ("mode sjf", "batch", "41", "12.3 s", "26%", "paused by the operator", "1,200"):
+    for word in (
+        "mode sjf",
+        "batch",
+        "41",
+        "12.3 s",
+        "26%",
+        "paused by the operator",
+        "1,200",
+        "closed: chat",
+    ):
         assert word in shown.output
     assert handler.seen[-1] == ("/v1/sjf/state", "Bearer sk-1")
 

@@ -21,6 +21,7 @@ VALUES = {
     "source": ("hint",),
     "kind": ("hint_invalid",),
     "limit": ("deadline_s",),
+    "state": ("open", "closed"),
 }
 
 

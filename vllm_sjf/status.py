@@ -39,6 +39,8 @@ def _engine(rank: Mapping[str, Any]) -> tuple[Text, Table, Text]:
     title = f"engine {rank['rank']}: mode {rank['mode']}, predictor {predictor['name']}"
     if predictor["name"] != "none" and not predictor["loaded"]:
         title += " (not loaded)"
+    if controller := rank.get("controller"):
+        title += f"\nborrowing is {controller['state']}: {controller['why']}"
     table = Table()
     table.add_column("class")
     for column in ("rank", "running", "waiting", "oldest wait", "KV share"):

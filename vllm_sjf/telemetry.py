@@ -76,8 +76,16 @@ SPECS = (
     Spec("gauge", "kv_share", "Share of all KV blocks that running requests hold.", BY_CLASS),
     Spec("gauge", "paused", "1 while an operator holds the class's admission.", BY_CLASS),
     Spec("gauge", "mode", "1 for the mode that is on, 0 for the others.", ("mode",)),
+    Spec("gauge", "borrowing", "1 for the controller's state; all 0 while it is off.", ("state",)),
+    Spec("counter", "borrowing_turns", "Changes of the borrowing controller's state."),
     Spec("counter", "completed_requests", "Requests that ended with an answer.", BY_CLASS),
     Spec("counter", "completed_tokens", "Output tokens of completed requests.", BY_CLASS),
+    Spec(
+        "counter",
+        "within_target_requests",
+        "Completed requests that kept their class's targets.",
+        BY_CLASS,
+    ),
     Spec("counter", "aborted_requests", "Requests that ended without an answer.", BY_CLASS),
     Spec(
         "counter",

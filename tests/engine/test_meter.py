@@ -144,3 +144,22 @@ def test_a_failure_of_the_metrics_costs_the_metrics_and_nothing_else(registry, e
     assert len(outcomes) == 30
     assert sim.scheduler.reporter.counts["metrics_failed"] == 1
     assert sim.scheduler.reporter._meter is None
+
+
+def test_goodput_counts_who_kept_the_targets_and_the_controllers_state_shows(registry):
+    sjf = {
+        "classes": [
+            {"name": "chat", "rank": 0, "target_ttft_s": 0.03, "target_itl_s": 1.0},
+            {"name": "batch", "rank": 1},
+        ],
+        "borrowing": {"enabled": True},
+    }
+    sim = metered(registry, EngineShape(max_num_seqs=1), sjf)
+    sim.run([SimulatedRequest(f"r{index}", 0.0, [5] * 8, 10) for index in range(3)])
+
+    assert total(registry, "completed_requests_total", traffic_class="chat") == 3
+    assert total(registry, "within_target_requests_total", traffic_class="chat") == 1
+    state = sim.scheduler.borrowing.state.tap
+    assert total(registry, "borrowing", state=state) == 1
+    assert total(registry, "borrowing") == 1
+    assert total(registry, "borrowing_turns_total") == sim.scheduler.borrowing.turns

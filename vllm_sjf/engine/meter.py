@@ -11,6 +11,7 @@ from vllm.v1.request import Request, RequestStatus
 
 from vllm_sjf.config import Mode, SJFConfig
 from vllm_sjf.jobs import PredictionSource, Reason
+from vllm_sjf.policy.controller import Tap
 from vllm_sjf.policy.limits import DEADLINE_KEY
 from vllm_sjf.telemetry import Metrics
 
@@ -37,8 +38,9 @@ class Meter:
         self._metrics = metrics
         self._waited_s: dict[str, float] = {}
         self._preempted_at_s: dict[str, float] = {}
-        # By request: output tokens that were there when it was last looked at, and when.
-        self._progress: dict[str, tuple[int, float]] = {}
+        # By request: output tokens that were there when it was last looked at, when that was, and
+        # when the first was seen.
+        self._progress: dict[str, tuple[int, float, float]] = {}
         self._counted: Counter[str] = Counter()
         self._in_error: dict[str, str] = {}  # class of those that ended so since the last step
         self._levels_at_s = float("-inf")
@@ -98,6 +100,8 @@ class Meter:
         if request.status in ANSWERED:
             metrics.count("completed_requests", name)
             metrics.count("completed_tokens", name, by=tokens)
+            if self._is_within_targets(request_id, name, job.arrival_s):
+                metrics.count("within_target_requests", name)
             metrics.observe(
                 "per_token_latency_seconds", (now_s - job.arrival_s) / max(tokens, 1), name
             )
@@ -113,6 +117,15 @@ class Meter:
         if len(self._scheduler.ledger) == 1:
             self._set_levels(idle=True)  # no step follows that would
 
+    def _is_within_targets(self, request_id: str, name: str, arrival_s: float) -> bool:
+        """Tell whether a completed request kept its class's targets; those not set are kept."""
+        spec = self._scheduler.gate.classes[name]
+        tokens, last_s, first_s = self._progress.get(request_id, (0, arrival_s, arrival_s))
+        ttft_s, itl_s = first_s - arrival_s, (last_s - first_s) / max(tokens - 1, 1)
+        return (spec.target_ttft_s is None or ttft_s <= spec.target_ttft_s) and (
+            spec.target_itl_s is None or itl_s <= spec.target_itl_s
+        )
+
     def _class_of(self, request_id: str) -> str:
         return self._scheduler.ledger.job(request_id).traffic_class
 
@@ -127,7 +140,8 @@ class Meter:
         seen = self._progress.get(request.request_id)
         if tokens == (0 if seen is None else seen[0]):
             return
-        self._progress[request.request_id] = (tokens, now_s)
+        first_s = now_s if seen is None else seen[2]
+        self._progress[request.request_id] = (tokens, now_s, first_s)
         job = self._scheduler.ledger.job(request.request_id)
         if seen is None:
             self._metrics.observe(
@@ -156,14 +170,22 @@ class Meter:
             level("paused", name in gate.paused, name)
         for mode in Mode:
             level("mode", mode == self._scheduler.modes.mode, mode)
+        borrowing = self._scheduler.borrowing
+        for tap in Tap:
+            level("borrowing", borrowing is not None and borrowing.state.tap is tap, tap)
+        self._catch_up("borrowing_turns", 0 if borrowing is None else borrowing.turns)
         denied = self._scheduler.reporter.counts["class_claims_denied"]
-        self._metrics.count("denied_class_claims", by=denied - self._counted["denied"])
-        self._counted["denied"] = denied
+        self._catch_up("denied_class_claims", denied)
         counts = self._scheduler.prediction.counts
         for kinds, metric in ((PredictionSource, "predictions"), (FAILURES, "prediction_failures")):
             for kind in kinds:
-                self._metrics.count(metric, kind, by=counts[kind] - self._counted[kind])
-                self._counted[kind] = counts[kind]
+                self._catch_up(metric, counts[kind], kind)
+
+    def _catch_up(self, metric: str, count: int, *labels: str) -> None:
+        """Bring a counter to what was counted elsewhere, which may have begun anew."""
+        key = " ".join((metric, *labels))
+        self._metrics.count(metric, *labels, by=max(count - self._counted[key], 0))
+        self._counted[key] = count
 
 
 def label_values(config: SJFConfig) -> dict[str, tuple[str, ...]]:
@@ -175,4 +197,5 @@ def label_values(config: SJFConfig) -> dict[str, tuple[str, ...]]:
         "source": tuple(PredictionSource),
         "kind": FAILURES,
         "limit": LIMITS,
+        "state": tuple(Tap),
     }
