@@ -4,7 +4,7 @@ Needs the extra ``encoder`` (torch, transformers, tokenizers); they are imported
 predictor is loaded. Milliseconds a prompt, so it must answer from a worker thread.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,7 +38,7 @@ class EncoderPredictor:
     network: torch module as ``encoder_network.with_head`` makes it, float32 on the CPU.
     threads: cores that one call may use.
     Scores come from ``encoder_network.for_serving``: on another make of CPU they may differ in
-    the third digit.
+    the second digit.
     """
 
     slow: ClassVar[bool] = True
@@ -49,10 +49,10 @@ class EncoderPredictor:
     linear_share: float = 0.0
     threads: int = 1
     kind: str = field(default=KIND, init=False)
-    _serving: Any = field(init=False, repr=False)
+    _serving: Callable[[Any], float] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Make the network that answers."""
+        """Make the function that answers."""
         from sjf_predictor.encoder_network import for_serving
 
         object.__setattr__(self, "_serving", for_serving(self.network))
@@ -126,7 +126,7 @@ class EncoderPredictor:
 
 
 def score_prompts(
-    network: Any,  # noqa: ANN401 - torch module
+    score: Callable[[Any], float],
     text: EncoderText,
     prompts: Sequence[PromptFeatures],
     threads: int = 1,
@@ -134,12 +134,10 @@ def score_prompts(
     """Return the score of each prompt, one forward pass each, shape [len(prompts)]."""
     import torch
 
-    from sjf_predictor.encoder_network import scores
-
     found = np.zeros(len(prompts), dtype=np.float32)
     with _torch_threads(threads), torch.inference_mode():
         for place, prompt in enumerate(prompts):
-            found[place] = float(scores(network, torch.tensor([text.ids(prompt)]))[0])
+            found[place] = score(torch.tensor(text.ids(prompt)))
     return found
 
 
