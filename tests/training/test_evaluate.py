@@ -13,6 +13,7 @@ pytest.importorskip("sklearn")
 from sjf_training.cli import evaluate, inspect, train
 from sjf_training.evaluate import evaluate_rows
 from sjf_training.ranking import kendall_interval, kendall_tau, pair_accuracy
+from sjf_training.timing import prompts_of, us_per_prompt
 
 KEYS = {
     "source", "domain", "model", "n", "kendall_tau", "kendall_tau_low", "kendall_tau_high",
@@ -89,12 +90,23 @@ def test_ceiling_does_not_look_at_the_answer_itself(trained, tokenizer):
     assert abs(evaluate_rows(predictor, rows, tokenizer)[0].ceiling_tau) < 0.15
 
 
+def test_timing_takes_prompts_of_the_length_asked_for(trained, tokenizer):
+    rows = trained[1].rows[:3]
+    prompts = prompts_of(40, rows, tokenizer, count=7)
+    assert [len(prompt.prompt_token_ids) for prompt in prompts] == [40] * 7
+    text = tokenizer.decode([token for prompt in prompts for token in prompt.prompt_token_ids])
+    assert text.startswith(f"{rows[0].prompt}\n{rows[1].prompt}\n")
+    assert us_per_prompt(trained[0], prompts) > 0
+    empty = [dataclasses.replace(rows[0], prompt="")]
+    assert len(prompts_of(2, empty, tokenizer, count=2)) == 2
+
+
 def test_commands_end_to_end(app, data_file, tokenizer_folder, tmp_path):
     out, report = tmp_path / "art", tmp_path / "report.json"
     done = run(app, "train", "--data", data_file, "--model", tokenizer_folder, "--out", out)
     assert done.exit_code == 0, done.output
     assert "validation tau" in done.output.replace("\n", " ")
-    done = run(app, "evaluate", out, "--data", data_file, "--json", report)
+    done = run(app, "evaluate", out, "--data", data_file, "--json", report, "--timed-tokens", 64)
     assert done.exit_code == 0, done.output
     (only,) = json.loads(report.read_text())
     assert set(only) == KEYS

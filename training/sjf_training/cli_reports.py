@@ -50,6 +50,14 @@ def evaluate(
         Path | None,
         typer.Option(help="Also write predicted.png and reliability.png into this folder."),
     ] = None,
+    timed_tokens: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Take the time a prompt on prompts of so many tokens, made of the data's texts. "
+            "Default: on the rows as they are. Not with --folds.",
+        ),
+    ] = 0,
     max_bad_share: BadShareOption = 0.05,
 ) -> None:
     """Measure how well a predictor ranks prompts by the length of their answers.
@@ -89,7 +97,7 @@ def evaluate(
                 rows = [r for r in dataset.rows if split is SplitName.ALL or r.split == split.value]
                 if not rows:
                     raise DataError(f"{data} has no row in the {split} split: try --split all")
-                scored = score_rows(predictor, rows, tokenizer, step)
+                scored = score_rows(predictor, rows, tokenizer, step, timed_tokens)
                 what = f"on the {split} rows of"
             step("ranking")
             found = report(scored, seed=seed)

@@ -1,6 +1,5 @@
 """How well a predictor ranks and sizes answers, beside controls and what is possible."""
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -8,19 +7,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from sjf_predictor.base import LengthPredictor, PromptFeatures
+from sjf_predictor.base import LengthPredictor
 from sjf_predictor.controls import ConstantPredictor, PromptLengthPredictor
 from sjf_training.data import Row
 from sjf_training.prepare import row_features
 from sjf_training.prompt_ids import ChatTokenizer, prompt_token_ids
 from sjf_training.ranking import kendall_interval, kendall_tau, pair_accuracy
+from sjf_training.timing import prompts_of, us_per_prompt
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 Floats = npt.NDArray[np.float64]
 
-TIMED_PROMPTS = 300
 ALL = "all"
 
 
@@ -32,7 +31,7 @@ class Evaluation:
     pair_accuracy: share of pairs more than 20% apart that are put in the right order.
     coverage_50, coverage_90: share of answers within that quantile of their distribution.
     mae_tokens: mean absolute error of the median.
-    us_per_prompt: median microseconds of features, score and distribution, one at a time.
+    us_per_prompt: see ``timing``.
     *_tau: the same tau of the controls, and of the mean of each prompt's other sampled answers
         (what a perfect predictor could reach); None where no prompt has any.
     """
@@ -90,8 +89,12 @@ def score_rows(
     rows: Sequence[Row],
     tokenizer: ChatTokenizer,
     step: Callable[[str], None] = lambda _: None,
+    timed_tokens: int = 0,
 ) -> Scored:
-    """Let a predictor and the controls score rows, as the engine would see their prompts."""
+    """Let a predictor and the controls score rows, as the engine would see their prompts.
+
+    timed_tokens: take the time on prompts of so many tokens; 0 takes it on the rows' own.
+    """
     step(f"tokenizing {len(rows):,} prompts")
     ids = prompt_token_ids(tokenizer, [row.messages for row in rows])
     prompts = [row_features(row, tokens) for row, tokens in zip(rows, ids, strict=True)]
@@ -111,6 +114,7 @@ def score_rows(
         control.score(prompts).astype(np.float64)
         for control in (ConstantPredictor(), PromptLengthPredictor())
     )
+    timed = prompts_of(timed_tokens, rows, tokenizer) if timed_tokens else prompts
     return Scored(
         rows,
         scores.astype(np.float64),
@@ -119,7 +123,7 @@ def score_rows(
         np.array(cumulative),
         constant,
         prompt_length,
-        _time_us(predictor, prompts),
+        us_per_prompt(predictor, timed),
     )
 
 
@@ -191,18 +195,6 @@ def _ceiling(rows: Sequence[Row]) -> float | None:
         return None
     others_mean, own = np.array(pairs).T
     return kendall_tau(others_mean, own)
-
-
-def _time_us(predictor: LengthPredictor, prompts: Sequence[PromptFeatures]) -> float:
-    times = []
-    for prompt in prompts[:TIMED_PROMPTS]:
-        # The engine hands over a list of ints, not an array.
-        ids = np.asarray(prompt.prompt_token_ids).tolist()
-        features = PromptFeatures(ids, prompt.max_tokens, prompt.temperature)
-        start_ns = time.perf_counter_ns()
-        predictor.distribution(float(predictor.score([features])[0]))
-        times.append((time.perf_counter_ns() - start_ns) / 1e3)
-    return float(np.median(times))
 
 
 def table(evaluations: Sequence[Evaluation], title: str) -> "Table":
