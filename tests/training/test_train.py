@@ -12,7 +12,7 @@ from sjf_predictor.base import PromptFeatures
 from sjf_predictor.features import extract
 from sjf_training.data import DataError, Dataset, parse_row, read_dataset
 from sjf_training.frame import learn_frame, turn_header
-from sjf_training.prepare import row_features
+from sjf_training.prepare import halves, row_features
 from sjf_training.prompt_ids import load_tokenizer, prompt_token_ids
 from sjf_training.train import train_linear
 
@@ -101,7 +101,7 @@ def test_predicted_tokens_are_about_right(trained, tokenizer):
         ids = serving_ids(tokenizer, (("user", f"{ask} green lamp?"),))
         score = float(predictor.score([PromptFeatures(ids, 1024)])[0])
         median = predictor.distribution(score).quantile_tokens(0.5, 1024)
-        assert tokens / 2 < median < tokens * 2
+        assert tokens / 2 <= median <= tokens * 2
 
 
 def test_same_seed_same_bytes(trained, tokenizer, tmp_path):
@@ -171,3 +171,26 @@ def test_ranks_real_prompts(shared_data, tokenizer_for_words):
     assert metrics["test_kendall_tau"] >= 0.48
     assert metrics["test_coverage_50"] == pytest.approx(0.5, abs=0.06)
     assert metrics["test_coverage_90"] == pytest.approx(0.9, abs=0.04)
+
+
+def test_validation_is_parted_by_prompt_or_pattern(rows):
+    made = [parse_row({**row, "pattern": row["prompt"][:14]}) for row in rows]
+    for keyed in (made, [parse_row(row) for row in rows] * 2):
+        choosing, calibrating = halves(keyed)
+        ours, theirs = ({r.pattern or r.prompt for r in half} for half in (choosing, calibrating))
+        assert ours
+        assert not ours & theirs
+        assert len(ours | theirs) == len({r.pattern or r.prompt for r in keyed})
+        assert abs(len(ours) - len(theirs)) <= 1
+        assert halves(keyed[::-1])[0] == choosing[::-1]
+
+
+def test_one_pattern_serves_both_halves(rows):
+    made = [parse_row({**row, "pattern": "same"}) for row in rows[:7]]
+    assert halves(made) == (made, made)
+
+
+def test_calibration_is_not_fitted_to_what_chose_the_model(trained):
+    metrics = trained[0].manifest.metrics
+    held_out = sum(row.split == "validation" for row in trained[1].rows)
+    assert metrics["validation_n"] + metrics["calibration_n"] == held_out

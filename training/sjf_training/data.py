@@ -47,9 +47,14 @@ class Row:
     side: Split | None = None
 
     @property
+    def group(self) -> str:
+        """What every split keeps on one side: the pattern where there is one, else the prompt."""
+        return self.pattern or self.prompt.strip()
+
+    @property
     def split(self) -> Split:
-        """The side this row is on: by pattern where it has one, else by prompt."""
-        return self.side or split_of(self.pattern or self.prompt)
+        """The side this row is on, by its group."""
+        return self.side or split_of(self.group)
 
     def is_cut(self, tokens: int) -> bool:
         """Whether an answer of that length was ended by the cap."""
@@ -80,9 +85,14 @@ class Dataset:
         )
 
 
+def hash_of(key: str) -> int:
+    """Return 32 bits of the key's sha256: the same on every machine, whatever Python's seed."""
+    return int(hashlib.sha256(key.encode()).hexdigest()[:8], 16)
+
+
 def split_of(key: str) -> Split:
-    """Return the split of a prompt or pattern: sha256 modulo 10; 8 validates, 9 tests."""
-    tenth = int(hashlib.sha256(key.strip().encode()).hexdigest()[:8], 16) % 10
+    """Return the split of a prompt or pattern: its hash modulo 10; 8 validates, 9 tests."""
+    tenth = hash_of(key.strip()) % 10
     return "test" if tenth == 9 else "validation" if tenth == 8 else "train"
 
 

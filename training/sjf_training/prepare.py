@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ from sjf_predictor.calibration import Calibration, Observations
 from sjf_predictor.features import FEATURE_VERSION
 from sjf_predictor.frame import PromptFrame, Tokens
 from sjf_predictor.manifest import Manifest, fingerprint
-from sjf_training.data import SPLITS, DataError, Dataset, Row, Split
+from sjf_training.data import DataError, Dataset, Row, hash_of
 from sjf_training.frame import learn_frame
 from sjf_training.prompt_ids import ChatTokenizer, prompt_token_ids
 from sjf_training.ranking import kendall_tau
@@ -21,27 +22,39 @@ MIN_VALIDATION_ROWS = 5
 
 Floats = npt.NDArray[np.float64]
 Step = Callable[[str], None]
+Part = Literal["train", "validation", "calibration", "test"]
+HELD_OUT: tuple[Part, ...] = ("validation", "calibration", "test")
+"""What no weight is fitted to: one chooses among models, one calibrates, one judges."""
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Rows and prompts by split, and the shared text that the training prompts taught."""
+    """Rows and prompts by part, and the shared text that the training prompts taught."""
 
-    rows: dict[Split, list[Row]]
-    prompts: dict[Split, list[PromptFeatures]]
+    rows: dict[Part, list[Row]]
+    prompts: dict[Part, list[PromptFeatures]]
     frame: PromptFrame
 
 
 def prepare(dataset: Dataset, tokenizer: ChatTokenizer, step: Step) -> Prepared:
     """Tokenize every prompt and learn the frame. Raises DataError when there are too few rows."""
-    rows = {split: [r for r in dataset.rows if r.split == split] for split in SPLITS}
-    train, validation = rows["train"], rows["validation"]
+    train, validation, test = (
+        [row for row in dataset.rows if row.split == split]
+        for split in ("train", "validation", "test")
+    )
     if len(train) < MIN_TRAIN_ROWS or len(validation) < MIN_VALIDATION_ROWS:
         raise DataError(
             f"{len(train)} rows to train on and {len(validation)} to validate on are too few: "
             f"give at least {MIN_TRAIN_ROWS} and {MIN_VALIDATION_ROWS} (the split goes by prompt "
             "or pattern, 8:1:1)"
         )
+    choosing, calibrating = halves(validation)
+    rows: dict[Part, list[Row]] = {
+        "train": train,
+        "validation": choosing,
+        "calibration": calibrating,
+        "test": test,
+    }
     step(f"tokenizing {len(dataset.rows):,} prompts")
     ids = {k: prompt_token_ids(tokenizer, [r.messages for r in v]) for k, v in rows.items()}
     step("learning shared prefixes")
@@ -50,6 +63,23 @@ def prepare(dataset: Dataset, tokenizer: ChatTokenizer, step: Step) -> Prepared:
         k: [row_features(r, t) for r, t in zip(v, ids[k], strict=True)] for k, v in rows.items()
     }
     return Prepared(rows, prompts, frame)
+
+
+def halves(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
+    """Part the validation rows, by prompt or pattern: to choose by, and to calibrate on.
+
+    The scores of the rows that a model was chosen by look better than they are. Where all rows
+    are of one pattern, both get all.
+    """
+    keys = {row.group for row in rows}
+    if len(keys) < 2:
+        return list(rows), list(rows)
+    # Salted: by the plain hash, validation's keys all have the same remainder.
+    ordered = sorted(keys, key=lambda key: (hash_of(f"half:{key}"), key))
+    chosen = set(ordered[: len(ordered) // 2])
+    first = [row for row in rows if row.group in chosen]
+    second = [row for row in rows if row.group not in chosen]
+    return first, second
 
 
 def row_features(row: Row, token_ids: Sequence[int] | Tokens) -> PromptFeatures:
@@ -68,12 +98,11 @@ def observations(scores: Floats, rows: Sequence[Row]) -> Observations:
 
 
 def held_out_metrics(
-    calibration: Calibration, scores: Mapping[Split, Floats], rows: dict[Split, list[Row]]
+    calibration: Calibration, scores: Mapping[Part, Floats], rows: Mapping[Part, list[Row]]
 ) -> dict[str, float]:
-    """Return rank correlation and coverage on the splits that training did not fit."""
+    """Return rank correlation and coverage on the parts that no weight was fitted to."""
     found: dict[str, float] = {}
-    held_out: tuple[Split, ...] = ("validation", "test")
-    for split in held_out:
+    for split in HELD_OUT:
         if not rows[split]:
             continue
         true = np.array([r.output_tokens for r in rows[split]], dtype=np.float64)

@@ -1,6 +1,5 @@
 """Ridge regression on feature rows: the design matrix, its penalty, and scores for unseen rows."""
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ import numpy.typing as npt
 
 from sjf_predictor.features import BUCKETS, FeatureRow
 from sjf_predictor.linear import DenseTerm
-from sjf_training.data import Row
+from sjf_training.data import Row, hash_of
 from sjf_training.prepare import Floats
 
 ALPHAS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)
@@ -115,8 +114,7 @@ def cross_fit(
     seed: int,
 ) -> Floats:
     """Return for each row the score of a model that saw neither it nor its pattern."""
-    keys = [f"{seed}:{row.pattern or row.prompt.strip()}" for row in rows]
-    fold = np.array([int(hashlib.sha256(k.encode()).hexdigest()[:8], 16) % FOLDS for k in keys])
+    fold = np.array([hash_of(f"{seed}:{row.group}") % FOLDS for row in rows])
     scores = np.full(len(rows), labels.mean())
     for part in range(FOLDS):
         inside = fold == part

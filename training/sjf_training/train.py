@@ -6,9 +6,10 @@ from pathlib import Path
 from sjf_predictor.calibration import fit
 from sjf_predictor.features import FeatureRow, extract
 from sjf_predictor.linear import KIND, LinearPredictor
-from sjf_training.data import Dataset, Split
+from sjf_training.data import Dataset
 from sjf_training.prepare import (
     Floats,
+    Part,
     Prepared,
     Step,
     held_out_metrics,
@@ -33,13 +34,13 @@ from sjf_training.saving import save_whole
 class LinearFit:
     """A linear predictor and what another kind can build on.
 
-    feats: feature rows by split. scores: by split; for training rows, of a model that saw
+    feats: feature rows by part. scores: by part; for training rows, of a model that saw
     neither the row nor its pattern.
     """
 
     prepared: Prepared
-    feats: dict[Split, list[FeatureRow]]
-    scores: dict[Split, Floats]
+    feats: dict[Part, list[FeatureRow]]
+    scores: dict[Part, Floats]
     predictor: LinearPredictor
 
 
@@ -52,7 +53,7 @@ def train_linear(
     model_dir: str = "",
     step: Step = lambda _: None,
 ) -> LinearPredictor:
-    """Train on the train split, choose alpha and widths on validation, and save to ``out``.
+    """Train on the train split, choose alpha on validation, and save to ``out``.
 
     step: told what begins, for a progress display. Raises DataError when there are too few rows.
     """
@@ -83,7 +84,7 @@ def fit_linear(
     scores["train"] = cross_fit(design["train"], labels["train"], train, alpha, seed)
     calibration = fit(
         observations(scores["train"], train),
-        observations(scores["validation"], rows["validation"]),
+        observations(scores["calibration"], rows["calibration"]),
     )
     predictor = LinearPredictor(
         manifest=manifest_for(

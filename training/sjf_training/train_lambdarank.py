@@ -11,8 +11,15 @@ from sjf_predictor.calibration import fit
 from sjf_predictor.features import FeatureRow
 from sjf_predictor.lambdarank import KIND, LambdaRankPredictor, tree_row, tree_width
 from sjf_predictor.trees import parse
-from sjf_training.data import Dataset, Split
-from sjf_training.prepare import Floats, Step, held_out_metrics, manifest_for, observations
+from sjf_training.data import Dataset
+from sjf_training.prepare import (
+    HELD_OUT,
+    Floats,
+    Step,
+    held_out_metrics,
+    manifest_for,
+    observations,
+)
 from sjf_training.prompt_ids import ChatTokenizer
 from sjf_training.ranking import pair_accuracy
 from sjf_training.ridge import labels_of
@@ -102,14 +109,13 @@ def train_lambdarank(
     trees = parse(
         booster.model_to_string(num_iteration=booster.best_iteration), tree_width(columns)
     )
-    step("calibrating on validation")
+    step("calibrating on held-out prompts")
     predictor = LambdaRankPredictor(linear.predictor, RIDGE_SCALE, columns, trees)
-    held_out_splits: tuple[Split, ...] = ("validation", "test")
     scored = {
         split: np.array([predictor.score_row(row) for row in linear.feats[split]])
-        for split in held_out_splits
+        for split in HELD_OUT
     }
-    seen = observations(scored["validation"], rows["validation"])
+    seen = observations(scored["calibration"], rows["calibration"])
     calibration = fit(seen, seen)
     manifest = manifest_for(
         KIND,
