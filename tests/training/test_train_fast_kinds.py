@@ -15,9 +15,11 @@ import transformers
 
 from sjf_predictor import artifact
 from sjf_predictor.base import PromptFeatures
+from sjf_predictor.manifest import Manifest
 from sjf_predictor.student import own_tokens
+from sjf_training import folds
 from sjf_training.cli import evaluate, train
-from sjf_training.data import Dataset, read_dataset, read_unlabelled
+from sjf_training.data import DataError, Dataset, read_dataset, read_unlabelled
 from sjf_training.folds import folded
 from sjf_training.student_network import _forward, new_parameters, to_numpy
 
@@ -82,6 +84,35 @@ def test_student_learns_from_an_encoder(
     done = run("train", "--kind", "student", *common, "--out", tmp_path / "x", "--teacher", out)
     assert done.exit_code == 2
     assert "--teacher takes an encoder" in done.stderr
+    assert manifest.settings["teacher_recipe"] == "default"
+    assert manifest.settings["teacher_epochs"] == 2
+    assert manifest.settings["teacher_backbone"] == str(backbone)
+
+
+def test_each_fold_of_a_student_has_a_teacher_that_saw_no_more(monkeypatch, data_file):
+    trainings, tested = [], []
+
+    def train_kind(fold, _tokenizer, out, options, _step):
+        trainings.append((options.kind, options.epochs, fold, out, options.teacher))
+
+    def score_rows(_predictor, rows, _tokenizer, _step):
+        tested.append({row.prompt for row in rows})
+
+    monkeypatch.setattr(folds, "train_kind", train_kind)
+    monkeypatch.setattr(folds, "score_rows", score_rows)
+    monkeypatch.setattr(folds, "join", list)
+    manifest = Manifest(kind="student", settings={"teacher_recipe": "pars", "teacher_epochs": 3.0})
+    folds.score_folds(manifest, read_dataset(data_file), None, 3, 0, "", lambda _: None)
+    assert len(trainings) == 6
+    for teacher, student, left_out in zip(trainings[::2], trainings[1::2], tested, strict=True):
+        assert (teacher[0], teacher[1], student[0]) == ("encoder", 3, "student")
+        assert student[4] == teacher[3] is not None
+        assert student[2] is teacher[2]
+        learned = {row.prompt for row in teacher[2].rows if row.split != "test"}
+        assert not learned & left_out
+    old = Manifest(kind="student", settings={"linear_share": 0.5})
+    with pytest.raises(DataError, match="train the student again"):
+        folds.score_folds(old, read_dataset(data_file), None, 3, 0, "", lambda _: None)
 
 
 def test_student_in_numpy_equals_torch(monkeypatch):

@@ -15,10 +15,11 @@ from sjf_predictor.features import extract
 from sjf_predictor.linear import LinearPredictor
 from sjf_predictor.manifest import fingerprint
 from sjf_predictor.student import KIND, StudentNetwork, StudentPredictor, own_tokens
-from sjf_training.data import DataError, Dataset, Row, Split, read_unlabelled
+from sjf_training.data import DataError, Dataset, Row, read_unlabelled
 from sjf_training.encoder_loop import Run, score_ids
 from sjf_training.pairs import log_lengths
 from sjf_training.prepare import (
+    HELD_OUT,
     Floats,
     Prepared,
     Step,
@@ -103,9 +104,8 @@ def train_student(
     network = to_numpy(parameters)
     share = _choose_share(network, linear, prepared)
     student = StudentPredictor(linear, network, share)
-    held_out: tuple[Split, ...] = ("validation", "test")
-    scored = {k: student.score(prepared.prompts[k]).astype(np.float64) for k in held_out}
-    seen = observations(scored["validation"], rows["validation"])
+    scored = {k: student.score(prepared.prompts[k]).astype(np.float64) for k in HELD_OUT}
+    seen = observations(scored["calibration"], rows["calibration"])
     calibration = fit(seen, seen)
     manifest = manifest_for(
         KIND,
@@ -115,6 +115,11 @@ def train_student(
         seed=seed,
         settings={
             "teacher": teacher.manifest.data_digest[:12],
+            **{
+                f"teacher_{name}": value
+                for name, value in teacher.manifest.settings.items()
+                if name in ("recipe", "epochs", "backbone")
+            },
             "unlabelled_prompts": len(extra),
             "linear_share": share,
             "model_dir": model_dir,
