@@ -17,7 +17,8 @@ class Checkpoint:
 
     run: digest of recipe, data, backbone and seed; a checkpoint of another run is not used.
     step: steps done. best_score: the best validation score so far.
-    network, best: weights now, and at that score. optimizer: its tensors, flat.
+    network, averaged, best: weights now, their running mean, and those with that score.
+    optimizer: its tensors, flat.
     random_state: torch's generator on the training device and on the CPU.
     """
 
@@ -26,12 +27,13 @@ class Checkpoint:
     best_score: float
     history: list[dict[str, float]] = field(default_factory=list)
     network: Tensors = field(default_factory=dict)
+    averaged: Tensors = field(default_factory=dict)
     best: Tensors = field(default_factory=dict)
     optimizer: Tensors = field(default_factory=dict)
     random_state: Tensors = field(default_factory=dict)
 
 
-_GROUPS = ("network", "best", "optimizer", "random_state")
+_GROUPS = ("network", "averaged", "best", "optimizer", "random_state")
 
 
 def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:

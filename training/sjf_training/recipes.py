@@ -18,6 +18,8 @@ class Recipe:
     batch: pairs (margin_pairs) or prompts (all_pairs) a step.
     layer_decay: learning rate of a layer, as a share of the next higher layer's.
     head_rate: learning rate of the head, in multiples of the top layer's.
+    averaging: keep this share of the weights' running mean a step, and use that mean; 0 uses
+        the weights themselves (Polyak and Juditsky, 1992).
     warmup_share: of all steps; then the rate falls linearly to zero.
     linear: let validation choose a share of the linear predictor's score beside the encoder's.
     window_tokens, both_ends: see ``EncoderText``.
@@ -32,6 +34,7 @@ class Recipe:
     layer_decay: float = 1.0
     head_rate: float = 1.0
     weight_decay: float = 0.01
+    averaging: float = 0.0
     warmup_share: float = 0.1
     clip_norm: float = 1.0
     samples: bool = True
@@ -66,12 +69,13 @@ PARS = Recipe(
 DEFAULT = Recipe(
     name="default",
     objective="all_pairs",
-    epochs=4,
+    epochs=5,
     batch=64,
-    learning_rate=1e-4,
-    layer_decay=0.8,
+    learning_rate=2e-4,
+    layer_decay=0.85,
     head_rate=5.0,
     regression_weight=0.5,
+    averaging=0.99,
     window_tokens=256,
     min_steps=200,
 )

@@ -15,9 +15,9 @@ from sjf_predictor.encoder import KIND, EncoderPredictor
 from sjf_predictor.encoder_text import EncoderText
 from sjf_predictor.manifest import Manifest
 from sjf_training.checkpoint import CHECKPOINT_FILE
-from sjf_training.data import DataError, Dataset, Row, Split
+from sjf_training.data import DataError, Dataset, Row
 from sjf_training.encoder_loop import Examples, Run, fit_network
-from sjf_training.prepare import Floats, Step, held_out_metrics, manifest_for, observations
+from sjf_training.prepare import Floats, Part, Step, held_out_metrics, manifest_for, observations
 from sjf_training.prompt_ids import ChatTokenizer
 from sjf_training.ranking import kendall_tau
 from sjf_training.recipes import DEFAULT, Recipe
@@ -132,12 +132,12 @@ def calibrated(
     shares: Sequence[float],
     manifest: Callable[[dict[str, float | str], dict[str, float]], Manifest],
 ) -> EncoderPredictor:
-    """Choose the linear predictor's share on validation, and calibrate on the same scores.
+    """Choose the linear predictor's share on validation, and calibrate on the other half.
 
     manifest: given what was settled and the metrics. Every row is scored as serving would.
     """
     rows, prompts = linear.prepared.rows, linear.prepared.prompts
-    alone: dict[Split, Floats] = {
+    alone: dict[Part, Floats] = {
         k: predictor.score(v).astype(np.float64) for k, v in prompts.items() if k != "train"
     }
     true = np.array([np.mean(row.lengths) for row in rows["validation"]])
@@ -145,11 +145,11 @@ def calibrated(
         shares,
         key=lambda s: kendall_tau(alone["validation"] + s * linear.scores["validation"], true),
     )
-    scored: dict[Split, Floats] = {
+    scored: dict[Part, Floats] = {
         k: (v + share * linear.scores[k]).astype(np.float32).astype(np.float64)
         for k, v in alone.items()
     }
-    seen = observations(scored["validation"], rows["validation"])
+    seen = observations(scored["calibration"], rows["calibration"])
     calibration = fit(seen, seen)
     made = manifest({"linear_share": share}, held_out_metrics(calibration, scored, rows))
     return replace(
