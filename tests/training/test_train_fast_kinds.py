@@ -178,4 +178,4 @@ def test_evaluate_in_folds_with_plots(run, trained, data_file, tokenizer_folder,
         "--folds", 1,
     )  # fmt: skip
     assert done.exit_code == 2
-    assert "--folds takes 2 or more" in done.stderr
+    assert "--folds takes 2 to" in done.stderr
