@@ -7,6 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+# Before torch starts: its threads wait for each other by spinning, which on a busy machine
+# makes a second of work last minutes.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 TEMPLATE = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' "
     "+ message['content'] + '<|im_end|>\n' }}{% endfor %}"
