@@ -30,6 +30,7 @@ class PromptFeatures:
         (any sequence of ints or an integer array; may be empty).
     max_tokens: the request's cap on output tokens; 0 when it has none.
     n: how many answers were asked for.
+    adapter: name of the LoRA adapter that answers; empty for the model itself.
     """
 
     prompt_token_ids: Sequence[int] | npt.NDArray[np.int64]
@@ -38,6 +39,7 @@ class PromptFeatures:
     n: int = 1
     has_stop: bool = False
     structured_output: bool = False
+    adapter: str = ""
 
 
 class LengthPredictor(Protocol):

@@ -141,6 +141,15 @@ def _fit_table(observations: Observations) -> Calibration:
         mass = part * observations.weights
         for target, chosen in ((ends, ~observations.censored), (cuts, observations.censored)):
             np.add.at(target, (knot[chosen], buckets[chosen]), mass[chosen])
+    return table_of(knots, ends, cuts)
+
+
+def table_of(knots: Floats, ends: Floats, cuts: Floats) -> Calibration:
+    """Turn counts into a calibration.
+
+    ends, cuts: how many answers ended in, or were cut in, each bucket at each knot, shape
+        [knots, buckets]; every knot needs some.
+    """
     cdfs = np.cumsum(_smooth(_product_limit(ends, cuts)), axis=1)
     sizes = (ends + cuts).sum(axis=1)
     return Calibration(knots, _to_table(_falling(cdfs, np.maximum(sizes, 1e-9))))

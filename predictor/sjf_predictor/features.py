@@ -30,8 +30,8 @@ WINDOW_TOKENS = MAX_PREFIX_TOKENS  # of a very long prompt, this much at each en
 
 _HEAD_BITS, _TAIL_BITS, _BAG_BITS = 19, 16, 16
 _TAIL_OFFSET = 1 << _HEAD_BITS
-_BAG_OFFSET = _TAIL_OFFSET + (1 << _TAIL_BITS)
-BUCKETS = _BAG_OFFSET + (1 << _BAG_BITS)
+BAG_OFFSET = _TAIL_OFFSET + (1 << _TAIL_BITS)
+BUCKETS = BAG_OFFSET + (1 << _BAG_BITS)
 
 DENSE_NAMES = (
     "log_prompt_tokens",
@@ -105,7 +105,7 @@ def extract(prompt: PromptFeatures, frame: PromptFrame) -> FeatureRow:
         _buckets(
             tokens[max(0, body.stop - BAG_TOKENS) : body.stop].view(np.uint64) * _C1,
             _BAG_BITS,
-            _BAG_OFFSET,
+            BAG_OFFSET,
         ),
     )
     values = np.concatenate(

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sjf_predictor.chat_frame import turn_header
 from sjf_predictor.frame import (
     MAX_PREFIX_TOKENS,
     PromptFrame,
@@ -14,11 +15,12 @@ from sjf_predictor.frame import (
 )
 from sjf_training.prompt_ids import ChatTokenizer
 
+__all__ = ["learn_frame", "turn_header"]
+
 MIN_RUN_TOKENS = 8
 MAX_PREFIXES = 256
 MAX_SUFFIX_TOKENS = 64
 _BRANCH_SHARE = 0.9
-_PROBES = ("qjv", "zkw", "xpf")
 
 
 def learn_frame(
@@ -88,31 +90,3 @@ def _shared_suffix(prompts: Sequence[Tokens]) -> Tokens:
         if len(differ):
             suffix = suffix[int(differ[-1]) + 1 :]
     return suffix.copy()
-
-
-def turn_header(tokenizer: ChatTokenizer) -> Tokens:
-    """Token ids that the chat template writes right before each user message; empty if none."""
-    if not tokenizer.chat_template:
-        return np.zeros(0, np.int64)
-    first, answer, second = _PROBES
-    text = tokenizer.apply_chat_template(
-        [
-            {"role": "user", "content": first},
-            {"role": "assistant", "content": answer},
-            {"role": "user", "content": second},
-        ],
-        tokenize=False,
-        add_generation_prompt=True,
-    )
-    if any(text.count(probe) != 1 for probe in _PROBES):
-        return np.zeros(0, np.int64)
-    before_first = text[: text.index(first)]
-    before_second = text[text.index(answer) + len(answer) : text.index(second)]
-    shared = 0
-    limit = min(len(before_first), len(before_second))
-    while shared < limit and before_first[-1 - shared] == before_second[-1 - shared]:
-        shared += 1
-    header = tokenizer.encode(
-        before_second[len(before_second) - shared :], add_special_tokens=False
-    )
-    return np.array(header, dtype=np.int64)

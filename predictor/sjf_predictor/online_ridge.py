@@ -1,0 +1,214 @@
+"""Ridge regression over a sliding window of examples, one completion at a time.
+
+Dual coordinate ascent (Shalev-Shwartz and Zhang, arXiv 1209.1873): the weights are the sum of
+each kept example times its own coefficient, a = (y - w.x) / lambda at the optimum. Learning an
+example sets its coefficient to the exact minimum along that coordinate, then does the same for
+a few examples drawn from the window. So there is no step size to tune; the weights tend to
+those of a batch ridge on the window; and forgetting is exact: an example that leaves takes its
+own term out of the sum.
+
+An answer that was cut says "at least this long". Its loss is zero above the bound, which in the
+dual is a coefficient that must not be negative.
+"""
+
+import random
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from sjf_predictor.features import BAG_OFFSET, BUCKETS, DENSE_NAMES, FeatureRow
+
+RIDGE = 0.3
+REPLAYS = 4
+MAX_EXAMPLES = 16_384
+MAX_FEATURES = 4_000_000
+"""Of all examples together; at 6 bytes each, and about 300 bytes an example besides."""
+
+_WIDTH = len(DENSE_NAMES) + 1  # one more for the intercept
+_CENTRE = np.array([5.0, 4.0, 5.0, 0.5, 1.0, 0.0, 0.0, 0.0], np.float32)
+_SCALE = np.array([15.0, 15.0, 15.0, 5.0, 5.0, 5.0, 5.0, 5.0], np.float32)
+_LIMIT = 0.5  # of a dense value: a linear term must not extrapolate to sizes never seen
+
+Tensors = dict[str, npt.NDArray[np.generic]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Example:
+    """One completion.
+
+    indices: hashed buckets, int32[k]; values: float16[k]; dense: float32[_WIDTH].
+    label: in score units; cut: the label is a lower bound. norm: squared, of the whole row.
+    """
+
+    indices: npt.NDArray[np.int32]
+    values: npt.NDArray[np.float16]
+    dense: npt.NDArray[np.float32]
+    label: float
+    cut: bool
+    norm: float
+
+
+@dataclass(slots=True)
+class WindowRidge:
+    """The weights, and the window of examples that they are made of.
+
+    Memory: 5.2 MB for weights and frequencies, and at most 29 MB of examples.
+    """
+
+    max_examples: int = MAX_EXAMPLES
+    max_features: int = MAX_FEATURES
+    replays: int = REPLAYS
+    seed: int = 0
+    learned: int = 0
+    _weights: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros(BUCKETS, np.float32))
+    _dense: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros(_WIDTH, np.float32))
+    _seen: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros(BUCKETS, np.float32))
+    _examples: list[Example] = field(default_factory=list)
+    _coefficients: list[float] = field(default_factory=list)
+    _oldest: int = 0  # place in both lists; what is before it is gone
+    _features: int = 0
+    _random: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Seed the draw of replays."""
+        self._random = random.Random(self.seed)
+
+    def __len__(self) -> int:
+        """Return how many examples are kept."""
+        return len(self._examples) - self._oldest
+
+    def score(self, row: FeatureRow) -> float:
+        """Return the weighted sum of one feature row."""
+        values = self._weighted(row.indices, row.values)
+        return float(self._weights.take(row.indices) @ values) + float(
+            self._dense @ _dense_part(row.dense)
+        )
+
+    def learn(self, row: FeatureRow, label: float, *, cut: bool) -> None:
+        """Take in one completion. label: in score units; cut: it is a lower bound."""
+        indices = row.indices.astype(np.int32)
+        values = self._weighted(row.indices, row.values).astype(np.float16)
+        dense = _dense_part(row.dense)
+        plain = values.astype(np.float32)
+        norm = float(plain @ plain) + float(dense @ dense)
+        self._make_room(len(indices))
+        self._examples.append(Example(indices, values, dense, label, cut, norm))
+        self._coefficients.append(0.0)
+        self._features += len(indices)
+        self._seen[indices] += 1.0
+        self.learned += 1
+        self._ascend(len(self._examples) - 1)
+        for _ in range(min(self.replays, len(self) - 1)):
+            self._ascend(self._random.randrange(self._oldest, len(self._examples)))
+
+    def tensors(self) -> Tensors:
+        """Return the window: all that ``restore`` needs."""
+        kept = self._examples[self._oldest :]
+        return {
+            "indices": _joined([each.indices for each in kept], np.int32),
+            "values": _joined([each.values for each in kept], np.float16),
+            "sizes": np.array([len(each.indices) for each in kept], np.int32),
+            "dense": np.array([each.dense for each in kept], np.float32).reshape(-1, _WIDTH),
+            "labels": np.array([each.label for each in kept], np.float64),
+            "cut": np.array([each.cut for each in kept], np.uint8),
+            "coefficients": np.array(self._coefficients[self._oldest :], np.float64),
+            "learned": np.array([self.learned], np.int64),
+        }
+
+    def restore(self, tensors: Tensors) -> None:
+        """Take over a window that ``tensors`` gave. Raises ValueError when it makes no sense."""
+        fresh = WindowRidge(self.max_examples, self.max_features, self.replays, self.seed)
+        ends = np.cumsum(tensors["sizes"])
+        count, features = len(ends), int(ends[-1]) if len(ends) else 0
+        for name, shape in {
+            "indices": (features,),
+            "values": (features,),
+            "dense": (count, _WIDTH),
+            "labels": (count,),
+            "cut": (count,),
+            "coefficients": (count,),
+        }.items():
+            if tensors[name].shape != shape or not np.isfinite(tensors[name]).all():
+                raise ValueError(f"{name} does not belong to {count} examples")
+        if features and not 0 <= tensors["indices"].min() <= tensors["indices"].max() < BUCKETS:
+            raise ValueError("an index beyond the feature space")
+        for place, end in enumerate(ends.tolist()):
+            begin = end - int(tensors["sizes"][place])
+            values = tensors["values"][begin:end].astype(np.float16)
+            dense = tensors["dense"][place].astype(np.float32)
+            plain = values.astype(np.float32)
+            example = Example(
+                tensors["indices"][begin:end].astype(np.int32),
+                values,
+                dense,
+                float(tensors["labels"][place]),
+                bool(tensors["cut"][place]),
+                float(plain @ plain) + float(dense @ dense),
+            )
+            fresh._make_room(len(example.indices))
+            fresh._examples.append(example)
+            fresh._coefficients.append(float(tensors["coefficients"][place]))
+            fresh._features += len(example.indices)
+            fresh._seen[example.indices] += 1.0
+            fresh._shift(example, plain, fresh._coefficients[-1])
+        fresh.learned = int(tensors["learned"][0])
+        for name in self.__slots__:
+            setattr(self, name, getattr(fresh, name))
+
+    def _make_room(self, features: int) -> None:
+        while len(self) and (
+            len(self) >= self.max_examples or self._features + features > self.max_features
+        ):
+            gone = self._examples[self._oldest]
+            self._shift(gone, gone.values.astype(np.float32), -self._coefficients[self._oldest])
+            self._seen[gone.indices] -= 1.0
+            self._features -= len(gone.indices)
+            self._oldest += 1
+        if self._oldest > 1024 and self._oldest > len(self):
+            del self._examples[: self._oldest], self._coefficients[: self._oldest]
+            self._oldest = 0
+
+    def _weighted(
+        self, indices: npt.NDArray[np.int64], values: npt.NDArray[np.float32]
+    ) -> npt.NDArray[np.float32]:
+        """Weigh features by how rare they were among examples, each part's norm kept.
+
+        Inverse document frequency: what every prompt has tells little of any.
+        """
+        rarity = np.log((1.0 + len(self)) / (1.0 + self._seen.take(indices))) + 1.0
+        weighted = values * rarity
+        cut = int(np.searchsorted(indices, BAG_OFFSET))
+        for part in (slice(0, cut), slice(cut, None)):
+            before, after = values[part], weighted[part]
+            if len(before):
+                after *= ((before @ before) / max(float(after @ after), 1e-12)) ** 0.5
+        return weighted.astype(np.float32)
+
+    def _ascend(self, place: int) -> None:
+        example, old = self._examples[place], self._coefficients[place]
+        values = example.values.astype(np.float32)
+        score = float(self._weights.take(example.indices) @ values) + float(
+            self._dense @ example.dense
+        )
+        new = old + (example.label - score - RIDGE * old) / (RIDGE + example.norm)
+        if example.cut:
+            new = max(new, 0.0)
+        self._coefficients[place] = new
+        self._shift(example, values, new - old)
+
+    def _shift(self, example: Example, values: npt.NDArray[np.float32], by: float) -> None:
+        # Indices within an example are distinct, so this adds each once.
+        self._weights[example.indices] += np.float32(by) * values
+        self._dense += np.float32(by) * example.dense
+
+
+def _dense_part(dense: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    part = np.empty(_WIDTH, np.float32)
+    part[:-1] = np.minimum(np.maximum((dense - _CENTRE) / _SCALE, -_LIMIT), _LIMIT)
+    part[-1] = 1.0
+    return part
+
+
+def _joined(arrays: list[npt.NDArray[np.generic]], kind: type[np.generic]) -> npt.NDArray[np.generic]:
+    return np.concatenate(arrays) if arrays else np.zeros(0, kind)
