@@ -28,7 +28,7 @@ def model_folder() -> Path:
 
 
 @pytest.fixture
-def live_server(model_folder, tmp_path) -> Iterator[Callable]:
+def live_server(model_folder, tmp_path, monkeypatch) -> Iterator[Callable]:
     """Start servers: ``live_server("--max-num-seqs", "4")`` gives a ready sjf_bench Server.
 
     Ours by default; ``module`` and ``lead`` choose another start (a module, and what comes
@@ -38,6 +38,8 @@ def live_server(model_folder, tmp_path) -> Iterator[Callable]:
     from sjf_bench.servers import Server, free_port, python_module
 
     started = []
+    # What servers learn from a test's prompts stays in the test.
+    monkeypatch.setenv("VLLM_CACHE_ROOT", str(tmp_path / "vllm-cache"))
 
     def start(*options: str, module: str = "vllm_sjf.cli", lead: tuple[str, ...] = ("serve",)):
         port = free_port()

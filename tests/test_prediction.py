@@ -33,7 +33,7 @@ class FixedPredictor:
 
 def test_predictor_answers():
     service = PredictionService(FixedPredictor(4.0))
-    prediction = service.predict("r", FEATURES, {})
+    prediction = service.estimate("r", FEATURES, {}).best
     assert prediction.source is PredictionSource.PREDICTOR
     assert prediction.score == 4.0
     assert prediction.length.expected_tokens(1000) == 40
@@ -53,26 +53,28 @@ def test_predictor_answers():
 )
 def test_a_bad_predictor_is_a_fallback_and_counted(answer, kind):
     service = PredictionService(FixedPredictor(answer))
-    assert service.predict("r", FEATURES, {}) is UNPREDICTED
+    assert service.estimate("r", FEATURES, {}).best is UNPREDICTED
     assert service.counts == {kind: 1, "fallback": 1}
 
 
 def test_a_hint_beats_the_predictor():
     service = PredictionService(FixedPredictor(4.0))
-    prediction = service.predict("r", FEATURES, {HINT_KEY: 7})
+    prediction = service.estimate("r", FEATURES, {HINT_KEY: 7}).best
     assert prediction.source is PredictionSource.HINT
     assert prediction.length.expected_tokens(1000) == 7
 
 
 def test_a_hint_of_zero_still_costs_the_end_token():
-    prediction = PredictionService(None).predict("r", None, {HINT_KEY: 0})
+    prediction = PredictionService(None).estimate("r", None, {HINT_KEY: 0}).best
     assert prediction.length.expected_tokens(1000) == 1
 
 
 @pytest.mark.parametrize("hint", [-1, math.nan, math.inf, "12", [3], {}, None])
 def test_a_bad_hint_is_ignored(hint):
     service = PredictionService(FixedPredictor(4.0))
-    assert service.predict("r", FEATURES, {HINT_KEY: hint}).source is PredictionSource.PREDICTOR
+    assert (
+        service.estimate("r", FEATURES, {HINT_KEY: hint}).best.source is PredictionSource.PREDICTOR
+    )
     assert service.counts["hint_invalid"] == (hint is not None)
 
 
@@ -84,8 +86,8 @@ def test_a_bad_hint_does_not_fill_the_log(caplog):
 
 
 def test_no_features_and_no_predictor_are_fallbacks():
-    assert PredictionService(FixedPredictor(4.0)).predict("r", None, {}) is UNPREDICTED
-    assert PredictionService(None).predict("r", FEATURES, {}) is UNPREDICTED
+    assert PredictionService(FixedPredictor(4.0)).estimate("r", None, {}).best is UNPREDICTED
+    assert PredictionService(None).estimate("r", FEATURES, {}).best is UNPREDICTED
 
 
 class SlowPredictor(FixedPredictor):
@@ -110,8 +112,8 @@ def wait_for(condition, timeout_s=5.0):
 def test_a_slow_predictor_answers_later_and_predict_never_waits():
     gate = threading.Event()
     service = PredictionService(SlowPredictor(4.0, gate))
-    assert service.predict("a", FEATURES, {}) is UNPREDICTED
-    assert service.predict("b", FEATURES, {}) is UNPREDICTED
+    assert service.estimate("a", FEATURES, {}).best is UNPREDICTED
+    assert service.estimate("b", FEATURES, {}).best is UNPREDICTED
     assert service.take_answers() == []
     gate.set()
     answers = []
@@ -126,7 +128,7 @@ def test_a_hanging_predictor_fills_no_memory_and_is_counted():
     service = PredictionService(SlowPredictor(4.0, gate))
     service._worker._max_backlog = 3
     for index in range(20):
-        assert service.predict(f"r{index}", FEATURES, {}) is UNPREDICTED
+        assert service.estimate(f"r{index}", FEATURES, {}).best is UNPREDICTED
     assert service.counts["predictor_backlog_full"] >= 20 - 3 - 8
     gate.set()
     service.close()
@@ -137,10 +139,10 @@ def test_a_slow_predictor_that_raises_goes_on_answering():
     gate.set()
     predictor = SlowPredictor(RuntimeError("boom"), gate)
     service = PredictionService(predictor)
-    service.predict("a", FEATURES, {})
+    service.estimate("a", FEATURES, {})
     wait_for(lambda: service.counts["predictor_raised"] == 1)
     predictor.answer = 5.0
-    service.predict("b", FEATURES, {})
+    service.estimate("b", FEATURES, {})
     answers = []
     wait_for(lambda: answers.extend(service.take_answers()) or answers)
     assert answers[0][0] == "b"
@@ -152,8 +154,8 @@ def test_questions_past_their_deadline_are_dropped_and_counted():
     gate = threading.Event()
     service = PredictionService(SlowPredictor(4.0, gate), lambda: now_s[0])
     service._worker._max_batch = 1
-    service.predict("first", FEATURES, {})
-    service.predict("second", FEATURES, {})
+    service.estimate("first", FEATURES, {})
+    service.estimate("second", FEATURES, {})
     wait_for(lambda: service._worker._questions.qsize() == 1)
     now_s[0] = 60.0
     gate.set()
@@ -167,5 +169,5 @@ def test_a_dead_worker_is_a_fallback():
     gate.set()
     service = PredictionService(SlowPredictor(4.0, gate))
     service.close()
-    assert service.predict("a", FEATURES, {}) is UNPREDICTED
+    assert service.estimate("a", FEATURES, {}).best is UNPREDICTED
     assert service.counts["predictor_backlog_full"] == 1

@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 CONFIG_KEY = "sjf"
+ONLINE, NO_PREDICTOR = "online", "none"  # values of ``predictor`` that name no folder
 
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NonNegativeFloat = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -179,6 +180,43 @@ class Borrowing(_Section):
         return self
 
 
+class Guard(_Section):
+    """Ranks by a source of lengths only while it orders requests well enough.
+
+    Hints and predictor are judged apart. ``tau``: 1 when every pair of requests is put in the
+    right order, 0 for no better than chance.
+
+    off_order: who goes first while nothing is trusted: ``fcfs``, or ``prompt``: cheaper
+        uncached prompts, with ageing.
+    on_above, off_below: ranking begins once the lower bound of tau is above the first, and
+        ends when it is not above the second.
+    """
+
+    enabled: bool = True
+    off_order: Literal["fcfs", "prompt"] = "fcfs"
+    on_above: Annotated[float, Field(ge=-1, le=1)] = 0.15
+    off_below: Annotated[float, Field(ge=-1, le=1)] = 0.05
+
+    @model_validator(mode="after")
+    def _thresholds_are_apart(self) -> "Guard":
+        if self.off_below > self.on_above:
+            raise ValueError("off_below must not be above on_above")
+        return self
+
+
+class Online(_Section):
+    """The predictor that learns from completions (``predictor`` is ``online``).
+
+    prior: folder of a trained, fast artifact whose error it learns; null to start with nothing.
+    state_folder: where what was learned is kept; null is ``vllm-sjf`` in vLLM's cache folder.
+    save_interval_s: how often it is saved, besides at shutdown.
+    """
+
+    prior: Annotated[str, Field(min_length=1)] | None = None
+    state_folder: Annotated[str, Field(min_length=1)] | None = None
+    save_interval_s: PositiveFloat = 300.0
+
+
 class DecisionLogging(_Section):
     """The log that ``vllm-sjf explain`` reads; off by default.
 
@@ -214,8 +252,9 @@ DEFAULT_CLASSES = (
 class SJFConfig(_Section):
     """Everything an operator can set; every key has a default that is safe to serve with.
 
-    predictor: folder of a trained artifact, or ``none``: then only hinted requests are
-        ranked by length and the others keep their arrival order.
+    predictor: ``online``, which learns from what it serves; folder of a trained artifact; or
+        ``none``: then only hinted requests are ranked by length and the others keep their
+        arrival order.
     prefill_token_cost: cost of one uncached prompt token, in output tokens (w).
     aging_tokens_per_s: how fast a waiting job wears off its cost (r); a job of C tokens is
         overtaken at most by jobs that arrive within C / r seconds after it.
@@ -227,12 +266,14 @@ class SJFConfig(_Section):
     """
 
     mode: Annotated[Mode, Field(strict=False)] = Mode.SJF
-    predictor: Annotated[str, Field(min_length=1)] = "none"
+    predictor: Annotated[str, Field(min_length=1)] = ONLINE
     prefill_token_cost: NonNegativeFloat = 0.2
     aging_tokens_per_s: PositiveFloat = 20.0
     max_pushback_s: NonNegativeFloat = 60.0
     displacement: Displacement = Displacement()
     reservation: Reservation = Reservation()
+    guard: Guard = Guard()
+    online: Online = Online()
     decision_log: DecisionLogging = DecisionLogging()
     routing: Routing = Routing()
     borrowing: Borrowing = Borrowing()
@@ -275,8 +316,8 @@ class SJFConfig(_Section):
 
     @property
     def predicts(self) -> bool:
-        """Whether a predictor artifact is configured and the mode makes use of it."""
-        return self.predictor != "none" and self.mode is not Mode.FCFS
+        """Whether there is a predictor and the mode makes use of it."""
+        return self.predictor != NO_PREDICTOR and self.mode is not Mode.FCFS
 
     @classmethod
     def parse(cls, section: object) -> "SJFConfig":
@@ -312,6 +353,8 @@ def _explain(detail: Any) -> str:  # noqa: ANN401 - pydantic's ErrorDetails is n
             "classes": TrafficClass,
             "displacement": Displacement,
             "reservation": Reservation,
+            "guard": Guard,
+            "online": Online,
             "decision_log": DecisionLogging,
             "routing": Routing,
             "borrowing": Borrowing,

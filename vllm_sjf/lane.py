@@ -37,10 +37,14 @@ class Rank:
 
 @dataclass(slots=True, eq=False)
 class Entry(Generic[Item]):
-    """An item and its place; dead once it was removed, and then only swept."""
+    """An item and its place; dead once it was removed, and then only swept.
+
+    ranking: which of the queue's successive ways to rank the place comes from.
+    """
 
     item: Item
     rank: Rank
+    ranking: int = 0
     live: bool = True
 
 

@@ -10,6 +10,8 @@ import reprlib
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sjf_predictor.base import LengthPredictor, PromptFeatures
@@ -21,6 +23,24 @@ logger = logging.getLogger(__name__)
 
 HINT_KEY = "predicted_output_tokens"
 LONGEST_HINT_TOKENS = 10**9  # also keeps NaN, infinity and huge integers out
+
+
+@dataclass(frozen=True, slots=True)
+class Estimates:
+    """A request's length by each source, None where one says nothing.
+
+    features: what the predictor saw; asked: the predictor that was, for a later lesson.
+    """
+
+    hint: Prediction | None = None
+    predicted: Prediction | None = None
+    features: PromptFeatures | None = None
+    asked: LengthPredictor | None = None
+
+    @property
+    def best(self) -> Prediction:
+        """The caller's hint, else the predictor's answer, else nothing."""
+        return self.hint or self.predicted or UNPREDICTED
 
 
 class PredictionService:
@@ -42,33 +62,40 @@ class PredictionService:
         self.use(predictor)
 
     @property
+    def predictor(self) -> LengthPredictor | None:
+        """What is asked."""
+        return self._predictor
+
+    @property
     def has_predictor(self) -> bool:
         """Whether anything but hints is asked."""
         return self._predictor is not None
 
     def use(self, predictor: LengthPredictor | None) -> None:
-        """Ask ``predictor`` from now on, where none was asked before."""
+        """Ask ``predictor`` from now on; what another was asked and has not answered is lost."""
+        self.close(timeout_s=0.0)
         self._predictor = predictor
+        self._worker = None
         if predictor is not None and predictor.slow:
-            self._worker = PredictionWorker(self._predict_batch, self._clock)
+            self._worker = PredictionWorker(partial(self._answer, predictor), self._clock)
 
-    def predict(
+    def estimate(
         self, request_id: str, features: PromptFeatures | None, xargs: Mapping[str, Any]
-    ) -> Prediction:
-        """Return the best Prediction at hand; never raises, never waits.
+    ) -> Estimates:
+        """Return what is known of a request's length now; never raises, never waits.
 
         features: None when the prompt has no token ids (embeddings) or no response.
         xargs: the request's ``vllm_xargs``.
         """
-        prediction = self._from_hint(xargs)
-        if prediction is None and features is not None and self._predictor is not None:
+        predicted = None
+        if features is not None and self._predictor is not None:
             if self._worker is None:
-                prediction = self._predict_batch([features])[0]
+                predicted = self._answer(self._predictor, [features])[0]
             elif not self._worker.ask(request_id, features):
                 self._count_failure("predictor_backlog_full", "the worker is behind, or gone")
-        prediction = prediction or UNPREDICTED
-        self.counts[prediction.source] += 1
-        return prediction
+        estimates = Estimates(self._from_hint(xargs), predicted, features, self._predictor)
+        self.counts[estimates.best.source] += 1
+        return estimates
 
     def take_answers(self, limit: int = 64) -> list[tuple[str, Prediction]]:
         """Return what a slow predictor has answered since the last call."""
@@ -79,10 +106,10 @@ class PredictionService:
         self.counts["predictor_late"] = self._worker.late
         return answers
 
-    def close(self) -> None:
-        """End the worker thread, where there is one."""
+    def close(self, timeout_s: float = 1.0) -> None:
+        """End the worker thread, where there is one; wait so long for it."""
         if self._worker is not None:
-            self._worker.close()
+            self._worker.close(timeout_s)
 
     def _from_hint(self, xargs: Mapping[str, Any]) -> Prediction | None:
         hint = xargs.get(HINT_KEY)
@@ -96,13 +123,14 @@ class PredictionService:
         self._count_failure("hint_invalid", f"{HINT_KEY}={reprlib.repr(hint)} is no token count")
         return None
 
-    def _predict_batch(self, batch: Sequence[PromptFeatures]) -> list[Prediction | None]:
-        assert self._predictor is not None
+    def _answer(
+        self, predictor: LengthPredictor, batch: Sequence[PromptFeatures]
+    ) -> list[Prediction | None]:
         try:
-            scores = [float(score) for score in self._predictor.score(batch)]
+            scores = [float(score) for score in predictor.score(batch)]
             if len(scores) != len(batch):
                 raise ValueError(f"{len(scores)} scores for {len(batch)} prompts")
-            return [self._from_score(self._predictor, score) for score in scores]
+            return [self._from_score(predictor, score) for score in scores]
         except Exception as error:  # a predictor is foreign code: any failure is a fallback
             self._count_failure("predictor_raised", repr(error))
             return [None] * len(batch)

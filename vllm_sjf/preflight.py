@@ -3,33 +3,56 @@
 from pathlib import Path
 
 from sjf_predictor.base import ArtifactError, LengthPredictor
-from vllm_sjf.config import ConfigError, SJFConfig
+from sjf_predictor.frame import PromptFrame
+from vllm_sjf.config import ONLINE, ConfigError, SJFConfig
 from vllm_sjf.decision_log import check_path
 
 
-def load_predictor(config: SJFConfig, tokenizer_fingerprint: str | None) -> LengthPredictor | None:
+def load_predictor(
+    config: SJFConfig, tokenizer_fingerprint: str | None, frame: PromptFrame | None = None
+) -> LengthPredictor | None:
     """Load the configured predictor, or return None when the configuration asks for none.
 
     tokenizer_fingerprint: of the tokenizer that will serve; None skips that check (a server
         started without a tokenizer).
+    frame: what the served chat template puts around messages, for the online predictor.
     Raises ConfigError naming the key and the fix.
     """
     if not config.predicts:
         return None
+    if config.predictor != ONLINE:
+        return load_artifact("predictor", config.predictor, tokenizer_fingerprint)
+    from sjf_predictor.online import OnlinePredictor
+
+    prior = None
+    if config.online.prior is not None:
+        prior = load_artifact("online.prior", config.online.prior, tokenizer_fingerprint)
+    try:
+        return OnlinePredictor(frame or PromptFrame(), prior)
+    except ValueError as error:
+        raise ConfigError(f"sjf.online.prior: {error}; train a faster kind") from error
+
+
+def load_artifact(key: str, folder: str, tokenizer_fingerprint: str | None) -> LengthPredictor:
+    """Load an artifact, its calibration ready to follow completions.
+
+    key: of the setting that names it. Raises ConfigError naming the key and the fix.
+    """
     from sjf_predictor import artifact
+    from sjf_predictor.online_calibration import recalibrated
 
     try:
-        manifest, predictor = artifact.load(Path(config.predictor))
+        manifest, predictor = artifact.load(Path(folder))
         if tokenizer_fingerprint is not None:
             artifact.check_tokenizer(manifest, tokenizer_fingerprint)
     except ArtifactError as error:
-        raise ConfigError(f"sjf.predictor: {error}") from error
+        raise ConfigError(f"sjf.{key}: {error}") from error
     except Exception as error:  # readers of damaged files raise what they like
         raise ConfigError(
-            f"sjf.predictor: {config.predictor} cannot be read ({_one_line(error)}); "
+            f"sjf.{key}: {folder} cannot be read ({_one_line(error)}); "
             "name the folder that `vllm-sjf train` wrote, or train it again"
         ) from error
-    return predictor
+    return recalibrated(predictor)
 
 
 def _one_line(error: Exception) -> str:
@@ -47,7 +70,7 @@ def check(
     """
     if config.decision_log.path is not None:
         check_path(Path(config.decision_log.path))
-    if not config.predicts:
+    if not config.predicts or (config.predictor == ONLINE and config.online.prior is None):
         return
     load_predictor(config, None)  # first, because it is quick: no tokenizer is needed
     if tokenizer_folder is None:

@@ -2,12 +2,13 @@
 
 It has the methods of vLLM's RequestQueue, but knows nothing of vLLM: an item is anything
 with a ``request_id``. Every operation is O(log n) amortised; nothing is ever re-sorted,
-because keys do not change while an item is held.
+because keys do not change while an item is held, save when all are declared outdated.
 """
 
 import sys
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
 from vllm_sjf.config import TrafficClass
@@ -15,7 +16,7 @@ from vllm_sjf.lane import Entry, HasRequestId, Item, Lane, Rank
 
 Contra = TypeVar("Contra", bound=HasRequestId, contravariant=True)
 
-MOVED_PER_STEP = 64  # items taken over from another queue that are ranked in one step
+MOVED_PER_STEP = 64  # items of another queue, or with outdated ranks, ranked in one step
 _OVERSIZE = TrafficClass(name="oversize", rank=sys.maxsize)
 
 
@@ -98,7 +99,8 @@ class RankedQueue(Generic[Item]):
         self._bypass = bypass
         self._gate: Gate[Item] = gate or _OPEN
         self._taken_over: OrderedDict[str, tuple[Item, str]] = OrderedDict()
-        self._entries: dict[str, Entry[Item]] = {}
+        self._entries: OrderedDict[str, Entry[Item]] = OrderedDict()  # by when they were ranked
+        self._ranking = 0  # how often ranks were declared outdated
         self._pinned: Entry[Item] | None = None
         self._passed_id: str | None = None  # the head that the pinned item goes ahead of
         self._all_held_back = False  # nobody may start, as the queue stands in this step
@@ -111,6 +113,11 @@ class RankedQueue(Generic[Item]):
         self._pinned = None
         self._all_held_back = False
         self._rank_taken_over()
+        self._rank_outdated()
+
+    def outdate(self) -> None:
+        """Ranks are worked out differently from now on: rank anew, a bounded number a step."""
+        self._ranking += 1
 
     def take_over(self, items: Iterable[tuple[Item, str]]) -> None:
         """Hold another queue's items with their classes, the ones to rank first coming first.
@@ -137,7 +144,7 @@ class RankedQueue(Generic[Item]):
     def add_request(self, request: Item) -> None:
         """Hold ``request`` at its rank; one already held under its id is replaced."""
         self.remove_request(request)
-        entry = Entry(request, self._rank_of(request))
+        entry = Entry(request, self._rank_of(request), self._ranking)
         self._serial += 1
         self._lane_of(entry).push(entry, self._serial)
         self._waiting[entry.rank.traffic_class] += 1
@@ -304,6 +311,16 @@ class RankedQueue(Generic[Item]):
             _, (item, traffic_class) = self._taken_over.popitem(last=False)
             self._waiting[traffic_class] -= 1
             self.add_request(item)
+
+    def _rank_outdated(self) -> None:
+        # Whoever is ranked goes to the end, so that the outdated are always the first.
+        outdated = [
+            entry
+            for entry in islice(self._entries.values(), MOVED_PER_STEP)
+            if entry.ranking != self._ranking
+        ]
+        for entry in outdated:
+            self.add_request(entry.item)
 
     def _lane_of(self, entry: Entry[Item]) -> Lane[Item]:
         return self._oversize if entry.rank.never_fits else self._lanes[entry.rank.traffic_class]

@@ -115,6 +115,13 @@ SPECS = (
     Spec("counter", "denied_class_claims", "Requests that claimed a class and did not get it."),
     Spec("counter", "predictions", "Requests by where their length came from.", ("source",)),
     Spec("counter", "prediction_failures", "Predictions that went wrong, by kind.", ("kind",)),
+    Spec("gauge", "ranked_by", "1 while requests are ranked by what the source says.", ("source",)),
+    Spec(
+        "gauge",
+        "ranking_tau",
+        "Kendall's tau of claimed and actual lengths, by the guard; 0 before its first window.",
+        ("source",),
+    ),
     Spec(
         "histogram",
         "length_ratio",

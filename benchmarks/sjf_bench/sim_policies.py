@@ -109,6 +109,7 @@ def prepare(
             sjf["predictor"] = detail
             return Arm(shape, OUR_SCHEDULER, sjf, requests, load_in_line(detail))
         told = requests if kind == NOTHING else _hinted(policy, requests, seed)
+        sjf.setdefault("predictor", "none")  # lengths come from where the policy says
         return Arm(shape, OUR_SCHEDULER, sjf, told)
     scores = _scores(policy, requests, seed)
     if policy.rule == STOCK_PRIORITY:

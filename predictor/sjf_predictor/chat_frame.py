@@ -66,7 +66,5 @@ def _around(tokenizer: TemplateTokenizer) -> tuple[Tokens, Tokens]:
     header = tokenizer.encode(
         before_second[len(before_second) - shared :], add_special_tokens=False
     )
-    suffix = tokenizer.encode(
-        text[text.index(second) + len(second) :], add_special_tokens=False
-    )
+    suffix = tokenizer.encode(text[text.index(second) + len(second) :], add_special_tokens=False)
     return np.array(header, dtype=np.int64), np.array(suffix, dtype=np.int64)

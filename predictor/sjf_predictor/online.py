@@ -5,7 +5,7 @@ Not thread-safe: it is asked and taught by the engine's own thread.
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import log
 from pathlib import Path
 from typing import ClassVar
@@ -123,15 +123,22 @@ class OnlinePredictor:
         self._adapters.move_to_end(adapter)
         return self._adapters[adapter]
 
-    def tensors(self) -> Tensors:
-        """Return all that was learned, for ``restore``; O(examples)."""
-        found = {f"calibration.{k}": v for k, v in self.calibration.tensors().items()}
-        for name, model in (("", self._base), *self._adapters.items()):
-            found |= {f"{k}@{name}": v for k, v in model.tensors().items()}
-        return found
+    def snapshot(self) -> Callable[[], Tensors]:
+        """Return what makes tensors of all that was learned; see ``WindowRidge.snapshot``."""
+        calibration = self.calibration.tensors()
+        models = [("", self._base.snapshot())]
+        models += [(name, each.snapshot()) for name, each in self._adapters.items()]
+
+        def tensors() -> Tensors:
+            found = {f"calibration.{key}": value for key, value in calibration.items()}
+            for name, parts in models:
+                found |= {f"{key}@{name}": value for key, value in parts().items()}
+            return found
+
+        return tensors
 
     def restore(self, tensors: Tensors) -> None:
-        """Take over what ``tensors`` gave. Raises ValueError or KeyError, and changes nothing."""
+        """Take over what ``snapshot`` gave. Raises ValueError or KeyError, and changes nothing."""
         by_model: dict[str, Tensors] = {"": {}}
         calibration: Tensors = {}
         for key, value in tensors.items():
@@ -151,4 +158,4 @@ class OnlinePredictor:
 
     def save(self, folder: Path) -> None:
         """Write what was learned into ``folder``, as plain tensors."""
-        write_artifact(folder, Manifest(kind=KIND, n_train=self.learned), self.tensors())
+        write_artifact(folder, Manifest(kind=KIND, n_train=self.learned), self.snapshot()())

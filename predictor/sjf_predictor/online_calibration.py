@@ -8,6 +8,7 @@ answers that were cut, stochastically monotone in the score).
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ from sjf_predictor.calibration import Calibration, bucket_index, table_of
 from sjf_predictor.length import LengthDistribution, bucket_values
 
 Floats = npt.NDArray[np.float64]
-Tensors = dict[str, npt.NDArray[np.generic]]
+Tensors = dict[str, npt.NDArray[Any]]
 
 HALF_LIFE_COMPLETIONS = 2000
 PRIOR_COMPLETIONS = 8.0

@@ -12,7 +12,9 @@ dual is a coefficient that must not be negative.
 """
 
 import random
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +32,7 @@ _CENTRE = np.array([5.0, 4.0, 5.0, 0.5, 1.0, 0.0, 0.0, 0.0], np.float32)
 _SCALE = np.array([15.0, 15.0, 15.0, 5.0, 5.0, 5.0, 5.0, 5.0], np.float32)
 _LIMIT = 0.5  # of a dense value: a linear term must not extrapolate to sizes never seen
 
-Tensors = dict[str, npt.NDArray[np.generic]]
+Tensors = dict[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,22 +104,31 @@ class WindowRidge:
         for _ in range(min(self.replays, len(self) - 1)):
             self._ascend(self._random.randrange(self._oldest, len(self._examples)))
 
-    def tensors(self) -> Tensors:
-        """Return the window: all that ``restore`` needs."""
+    def snapshot(self) -> Callable[[], Tensors]:
+        """Return what makes tensors of the window as it is now, all that ``restore`` needs.
+
+        Taking it copies references only; calling the result may be left to another thread.
+        """
         kept = self._examples[self._oldest :]
-        return {
-            "indices": _joined([each.indices for each in kept], np.int32),
-            "values": _joined([each.values for each in kept], np.float16),
-            "sizes": np.array([len(each.indices) for each in kept], np.int32),
-            "dense": np.array([each.dense for each in kept], np.float32).reshape(-1, _WIDTH),
-            "labels": np.array([each.label for each in kept], np.float64),
-            "cut": np.array([each.cut for each in kept], np.uint8),
-            "coefficients": np.array(self._coefficients[self._oldest :], np.float64),
-            "learned": np.array([self.learned], np.int64),
-        }
+        coefficients = self._coefficients[self._oldest :]
+        learned = self.learned
+
+        def tensors() -> Tensors:
+            return {
+                "indices": _joined([each.indices for each in kept], np.int32),
+                "values": _joined([each.values for each in kept], np.float16),
+                "sizes": np.array([len(each.indices) for each in kept], np.int32),
+                "dense": _joined([each.dense for each in kept], np.float32).reshape(-1, _WIDTH),
+                "labels": np.array([each.label for each in kept], np.float64),
+                "cut": np.array([each.cut for each in kept], np.uint8),
+                "coefficients": np.array(coefficients, np.float64),
+                "learned": np.array([learned], np.int64),
+            }
+
+        return tensors
 
     def restore(self, tensors: Tensors) -> None:
-        """Take over a window that ``tensors`` gave. Raises ValueError when it makes no sense."""
+        """Take over a window that ``snapshot`` gave. Raises ValueError when it makes no sense."""
         fresh = WindowRidge(self.max_examples, self.max_features, self.replays, self.seed)
         ends = np.cumsum(tensors["sizes"])
         count, features = len(ends), int(ends[-1]) if len(ends) else 0
@@ -183,7 +194,7 @@ class WindowRidge:
             before, after = values[part], weighted[part]
             if len(before):
                 after *= ((before @ before) / max(float(after @ after), 1e-12)) ** 0.5
-        return weighted.astype(np.float32)
+        return np.asarray(weighted, dtype=np.float32)
 
     def _ascend(self, place: int) -> None:
         example, old = self._examples[place], self._coefficients[place]
@@ -210,5 +221,7 @@ def _dense_part(dense: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     return part
 
 
-def _joined(arrays: list[npt.NDArray[np.generic]], kind: type[np.generic]) -> npt.NDArray[np.generic]:
-    return np.concatenate(arrays) if arrays else np.zeros(0, kind)
+def _joined(arrays: Sequence[npt.NDArray[Any]], kind: type[np.generic]) -> npt.NDArray[Any]:
+    """Concatenate, in parts, so that one call does not keep other threads waiting for long."""
+    parts = [np.concatenate(arrays[i : i + 256]) for i in range(0, len(arrays), 256)]
+    return np.concatenate(parts) if parts else np.zeros(0, kind)

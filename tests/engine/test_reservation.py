@@ -8,7 +8,7 @@ from engine.support import decisions, plain, workload
 
 from sjf_bench.simulator import SimulatedRequest
 from vllm_sjf.jobs import PredictionSource
-from vllm_sjf.prediction import HINT_KEY
+from vllm_sjf.prediction import HINT_KEY, Estimates
 
 KV_SHORT = {"max_num_seqs": 16, "num_gpu_blocks": 80, "enable_prefix_caching": False}
 
@@ -19,17 +19,20 @@ def request(name: str, at: float = 0.0, tokens: int = 10, prompt: int = 8, **fie
 
 
 def simulation(shape, *, enabled: bool = True, **fields) -> CheckedSimulation:
-    return CheckedSimulation(shape, sjf={"reservation": {"enabled": enabled, **fields}})
+    return CheckedSimulation(
+        shape, sjf={"predictor": "none", "reservation": {"enabled": enabled, **fields}}
+    )
 
 
 def predict_what_hints_say(sim: CheckedSimulation) -> None:
     """The same lengths, from a predictor: they must be proved before they are relied on."""
-    ask = sim.scheduler.prediction.predict
+    ask = sim.scheduler.prediction.estimate
 
-    def predict(*args):
-        return replace(ask(*args), source=PredictionSource.PREDICTOR)
+    def estimate(*args):
+        hint = ask(*args).hint
+        return Estimates(predicted=replace(hint, source=PredictionSource.PREDICTOR))
 
-    sim.scheduler.prediction.predict = predict
+    sim.scheduler.prediction.estimate = estimate
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -156,7 +156,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         if tokens is not None:
             length = LengthDistribution.point(float(tokens))
             prediction = Prediction(PredictionSource.PREDICTOR, length, 0.0)
-        scheduler.ledger.predict(request.request_id, prediction)
+        scheduler.learning.records.answered(request.request_id, prediction)
         if request in list(scheduler.waiting):
             scheduler.waiting.add_request(request)
         self.sim.check()

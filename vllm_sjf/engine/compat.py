@@ -6,7 +6,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from sjf_predictor.frame import PromptFrame
 
 if TYPE_CHECKING:
     from vllm.config import VllmConfig
@@ -184,6 +187,30 @@ def tokenizer_fingerprint(vllm_config: "VllmConfig") -> str | None:
     if vllm_config.model_config.skip_tokenizer_init:
         return None
     return artifact.fingerprint(cached_tokenizer_from_config(vllm_config.model_config))
+
+
+def chat_frame(vllm_config: "VllmConfig") -> PromptFrame:
+    """Return what the served tokenizer's chat template puts around messages, if it has one."""
+    from vllm.tokenizers import cached_tokenizer_from_config
+
+    from sjf_predictor import chat_frame as frames
+
+    if vllm_config.model_config.skip_tokenizer_init:
+        return PromptFrame()
+    try:
+        return frames.chat_frame(cached_tokenizer_from_config(vllm_config.model_config))
+    except Exception as error:  # a template is foreign code and raises what it likes
+        logging.getLogger(__name__).warning(
+            "sjf: the chat template cannot be read (%r); prompts are taken as they are", error
+        )
+        return PromptFrame()
+
+
+def state_folder(configured: str | None) -> Path:
+    """Return the folder for what is learned while serving: vLLM's own cache unless configured."""
+    from vllm import envs
+
+    return Path(configured or Path(envs.VLLM_CACHE_ROOT) / "vllm-sjf").expanduser()
 
 
 def adopt_vllm_logging() -> None:

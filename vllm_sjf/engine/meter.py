@@ -168,6 +168,12 @@ class Meter:
             level("oldest_wait_seconds", each.get("oldest_wait_s") or 0, name)
             level("kv_share", each.get("kv_share", 0), name)
             level("paused", name in gate.paused, name)
+        learning = self._scheduler.learning.records
+        for source in (PredictionSource.HINT, PredictionSource.PREDICTOR):
+            guard = learning.guards.get(source)
+            estimate = guard.estimate if guard is not None else None
+            level("ranked_by", learning.trusts(source), source)
+            level("ranking_tau", 0.0 if estimate is None else estimate.tau, source)
         for mode in Mode:
             level("mode", mode == self._scheduler.modes.mode, mode)
         borrowing = self._scheduler.borrowing

@@ -73,6 +73,7 @@ class Operator:
                 "name": scheduler.sjf_config.predictor,
                 "loaded": scheduler.prediction.has_predictor,
                 "counts": dict(scheduler.prediction.counts),
+                "guard": scheduler.learning.state(),
             },
             "counts": {**scheduler.reporter.counts, **scheduler.refusals.counts},
             "controller": None if scheduler.borrowing is None else scheduler.borrowing.view(),

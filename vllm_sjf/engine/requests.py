@@ -39,6 +39,7 @@ def prompt_features(request: Request, max_model_len: int) -> PromptFeatures | No
         n=params.n,
         has_stop=bool(params.stop or params.stop_token_ids),
         structured_output=request.use_structured_output,
+        adapter=request.lora_request.lora_name if request.lora_request is not None else "",
     )
 
 

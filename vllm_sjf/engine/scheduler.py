@@ -23,6 +23,7 @@ from vllm_sjf.config import CONFIG_KEY, Mode, SJFConfig
 from vllm_sjf.engine import compat, control, kv
 from vllm_sjf.engine.borrowing import BorrowingControl
 from vllm_sjf.engine.class_load import EngineLoad
+from vllm_sjf.engine.learning import EngineLearning
 from vllm_sjf.engine.modes import ModeSwitch
 from vllm_sjf.engine.operator import Operator
 from vllm_sjf.engine.preemptor import Preemptor
@@ -71,7 +72,7 @@ class SJFMixin(_Base):
         fingerprint = (
             compat.tokenizer_fingerprint(vllm_config) if self.sjf_config.predicts else None
         )
-        predictor = load_predictor(self.sjf_config, fingerprint)
+        predictor = load_predictor(self.sjf_config, fingerprint, compat.chat_frame(vllm_config))
         super().__init__(*args, vllm_config=vllm_config, **kwargs)
         compat.give_newer_names(self)
         self.clock = time.monotonic
@@ -80,6 +81,7 @@ class SJFMixin(_Base):
             self.sjf_config.prefill_token_cost,
             self.sjf_config.aging_tokens_per_s,
             self.sjf_config.max_pushback_s,
+            unpredicted_by_prompt=self.sjf_config.guard.off_order == "prompt",
         )
         self.ledger = JobLedger(self.ordering)
         self._decides_on_memory = kv.has_one_group(self)
@@ -107,6 +109,7 @@ class SJFMixin(_Base):
         self.reporter = Reporter(self, self.sjf_config)
         self.modes = ModeSwitch(self, self.sjf_config.mode)
         self.operator = Operator(self)
+        self.learning = EngineLearning(self, self.sjf_config, fingerprint)
         self._unpredicted: set[str] = set()  # arrived in mode fcfs and not ranked since
         logger.info(
             "sjf: %s, mode %s, predictor %s",
@@ -150,7 +153,8 @@ class SJFMixin(_Base):
             config = self.sjf_config.model_copy(update={"mode": mode})
             if config.predicts:
                 fingerprint = compat.tokenizer_fingerprint(self.vllm_config)
-                self.prediction.use(load_predictor(config, fingerprint))
+                frame = compat.chat_frame(self.vllm_config)
+                self.prediction.use(load_predictor(config, fingerprint, frame))
         self.modes.change(mode)
 
     def schedule(self, *args: Any, **kwargs: Any) -> SchedulerOutput:
@@ -173,6 +177,7 @@ class SJFMixin(_Base):
         if self.modes.orders:
             self.gate.stepped()
         self.reporter.stepped(output)
+        self.learning.step()
         return output
 
     def update_from_output(self, *args: Any, **kwargs: Any) -> dict[int, EngineCoreOutputs]:
@@ -203,12 +208,14 @@ class SJFMixin(_Base):
         """Put the requests that a slow predictor has answered for to their new places."""
         for request_id, prediction in self.prediction.take_answers():
             if request_id in self.ledger:
-                self.ledger.predict(request_id, prediction)
+                self.learning.records.answered(request_id, prediction)
+                self._choose_prediction(request_id)
                 self.ranked.rerank(request_id)
                 self.reporter.predicted(self.ledger.job(request_id), prediction)
 
     def shutdown(self) -> None:
         """End our threads, then shut vLLM's scheduler down."""
+        self.learning.close()
         self.prediction.close()
         self.reporter.close()
         super().shutdown()
@@ -252,21 +259,29 @@ class SJFMixin(_Base):
         )
 
     def _predict(self, request: Request) -> None:
-        prediction = self.prediction.predict(
+        estimates = self.prediction.estimate(
             request.request_id, prompt_features(request, self.max_model_len), xargs_of(request)
         )
+        self.learning.arrived(request, estimates)
         self.ledger.appraise(
             request.request_id,
             uncached_prompt_tokens=compat.uncached_tokens(self, request)[0],
-            prediction=prediction,
+            prediction=self.learning.choose(request.request_id),
         )
         self.reporter.queued(self.ledger.job(request.request_id))
+
+    def _choose_prediction(self, request_id: str) -> None:
+        """Go by what is trusted now, which may be another source than at the last look."""
+        chosen = self.learning.choose(request_id)
+        if chosen is not self.ledger.job(request_id).prediction:
+            self.ledger.predict(request_id, chosen)
 
     def _rank_of(self, request: Request) -> Rank:
         request_id = request.request_id
         if request_id in self._unpredicted:
             self._unpredicted.discard(request_id)
             self._predict(request)
+        self._choose_prediction(request_id)
         if request.num_preemptions and not self.ledger.is_ranked(request_id):
             self.ledger.begin_wait(
                 request_id,
@@ -299,6 +314,7 @@ class SJFMixin(_Base):
         self.load.left(request)
         self._unpredicted.discard(request.request_id)
         self.preemptor.forget(request.request_id)
+        self.learning.ended(request)
         job = self.ledger.forget(request.request_id)
         if self.borrowing is not None and job is not None:
             self.borrowing.ended(job, request.status, request.num_output_tokens)

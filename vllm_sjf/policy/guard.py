@@ -49,10 +49,6 @@ class Estimate:
     standard_error: float
     requests: int
 
-    def lower(self, confidence: float) -> float:
-        """Return the lower bound, ``confidence`` standard errors below."""
-        return self.tau - confidence * self.standard_error
-
 
 @dataclass(slots=True)
 class _Member:
@@ -103,6 +99,12 @@ class CohortGuard:
         self._cohorts: deque[_Cohort] = deque()  # full ones that are not judged yet
         self._of: dict[str, _Cohort] = {}
         self._taus: deque[tuple[float, int]] = deque(maxlen=rules.window_cohorts)
+
+    @property
+    def lower_bound(self) -> float:
+        """Of tau; minus infinity while there is no estimate."""
+        found = self.estimate
+        return found.tau - self._rules.confidence * found.standard_error if found else -math.inf
 
     def arrived(self, request_id: str, claim: float) -> bool:
         """A request came, with what the source says of it; tell whether trust has changed."""
@@ -168,10 +170,9 @@ class CohortGuard:
         self.estimate = Estimate(
             float(taus.mean()), math.sqrt(variance / count), sum(n for _, n in self._taus)
         )
-        lower = self.estimate.lower(self._rules.confidence)
         before = self.trusted
         threshold = self._rules.off_below if before else self._rules.on_above
-        self.trusted = lower > threshold
+        self.trusted = self.lower_bound > threshold
         return self.trusted is not before
 
     def memory(self) -> list[tuple[float, int]]:

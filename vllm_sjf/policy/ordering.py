@@ -23,11 +23,14 @@ class OrderingPolicy:
     prefill_token_cost: w, output tokens that one uncached prompt token costs.
     aging_tokens_per_s: r.
     max_pushback_s: W.
+    unpredicted_by_prompt: jobs of which nothing is known are charged their prompts too, and so
+        ordered by them, instead of by arrival alone.
     """
 
     prefill_token_cost: float
     aging_tokens_per_s: float
     max_pushback_s: float
+    unpredicted_by_prompt: bool = False
 
     def output_tokens(self, job: Job) -> float:
         """E[min(L, M) - g | L > g]: output still to make when the job was last queued."""
@@ -43,7 +46,8 @@ class OrderingPolicy:
     def cost_tokens(self, job: Job) -> float:
         """C = w * P + E[min(L, M)], in output tokens; what was generated no longer counts."""
         if job.prediction.length is None:
-            return UNPREDICTED_COST_TOKENS
+            prompt = self.prefill_token_cost * job.uncached_prompt_tokens
+            return UNPREDICTED_COST_TOKENS + (prompt if self.unpredicted_by_prompt else 0.0)
         return self.prefill_token_cost * job.uncached_prompt_tokens + self.output_tokens(job)
 
     def virtual_start_s(self, job: Job) -> float:
