@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
-from sjf_predictor.base import PromptFeatures
+from sjf_predictor.base import LengthPredictor, PromptFeatures
 from vllm_sjf.jobs import UNPREDICTED, Prediction, PredictionSource
 from vllm_sjf.policy.guard import CohortGuard
 from vllm_sjf.prediction import Estimates
@@ -43,6 +43,7 @@ class Learning:
         self._on_switch = on_switch
         self._on_fault = on_fault
         self._live: dict[str, tuple[Estimates, int]] = {}
+        self._retired: LengthPredictor | None = None
 
     def __len__(self) -> int:
         """Return how many requests are remembered."""
@@ -73,9 +74,22 @@ class Learning:
         if not judged:
             return known[0].best
         for prediction in (known[0].hint, known[0].predicted):
-            if prediction is not None and self.trusts(prediction.source):
+            if prediction is None or not self.trusts(prediction.source):
+                continue
+            by_retired = self._retired is not None and known[0].asked is self._retired
+            if prediction is known[0].hint or not by_retired:
                 return prediction
         return UNPREDICTED
+
+    def retire(self, predictor: LengthPredictor | None, successor: CohortGuard | None) -> None:
+        """Another predictor is asked from now on, judged by ``successor`` (None: believed).
+
+        What the old one said is used on if it was trusted, else not: the new one's good name is
+        not lent to it.
+        """
+        self._retired = None if self.trusts(PredictionSource.PREDICTOR) else predictor
+        if successor is not None:
+            self.guards[PredictionSource.PREDICTOR] = successor
 
     def trusts(self, source: PredictionSource) -> bool:
         """Tell whether requests are ranked by what ``source`` says."""

@@ -92,7 +92,7 @@ def test_a_cohort_does_not_wait_for_a_straggler_for_ever():
 
 
 def shortest_first_in_waves(claims, tokens, wave=240, slots=16):
-    """Yield ("arrived" | "ended", index): a wave comes at once and is served shortest claim first."""
+    """Yield ("arrived" or "ended", index): a wave comes at once, the shortest claim goes first."""
     for begin in range(0, len(claims), wave):
         members = range(begin, min(begin + wave, len(claims)))
         yield from (("arrived", each) for each in members)

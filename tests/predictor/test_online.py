@@ -86,7 +86,9 @@ def test_replays_lead_to_the_batch_ridge():
     for place, example in enumerate(model._examples):
         score = model._weights[example.indices] @ example.values.astype(np.float32)
         score += model._dense @ example.dense
-        assert model._coefficients[place] == pytest.approx((example.label - score) / RIDGE, abs=0.05)
+        assert model._coefficients[place] == pytest.approx(
+            (example.label - score) / RIDGE, abs=0.05
+        )
 
 
 def test_a_cut_answer_is_a_lower_bound_and_no_more():

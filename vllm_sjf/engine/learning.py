@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from vllm.logger import init_logger
 from vllm.v1.request import Request, RequestStatus
 
+from sjf_predictor.base import LengthPredictor
 from sjf_predictor.features import FEATURE_VERSION
 from sjf_predictor.online import OnlinePredictor
 from vllm_sjf.config import ONLINE, SJFConfig
@@ -84,6 +85,17 @@ class EngineLearning:
             self.records.forget(request.request_id)
         else:
             self.records.ended(request.request_id, outcome[0], cut=outcome[1])
+
+    def replace(self, predictor: LengthPredictor, folder: str) -> None:
+        """Ask another, trained predictor from now on; what the last one learned is saved."""
+        if self._keeper is not None:
+            self._keeper.save_in_background()
+            self._keeper = None
+        self._config = self._config.model_copy(update={"predictor": folder})
+        service = self._scheduler.prediction
+        self.records.retire(service.predictor, self._guards().get(PredictionSource.PREDICTOR))
+        service.use(predictor)
+        self._scheduler.ranked.outdate()
 
     def step(self) -> None:
         """Save what was learned, when it is time to."""

@@ -31,6 +31,7 @@ from vllm_sjf.engine.refusals import Refusals
 from vllm_sjf.engine.reporter import Reporter
 from vllm_sjf.engine.requests import prompt_features, traffic_class, xargs_of
 from vllm_sjf.engine.reservation import KVReservation
+from vllm_sjf.engine.swap import PredictorSwap
 from vllm_sjf.jobs import Job, Reason, Victim
 from vllm_sjf.lane import Rank
 from vllm_sjf.ledger import JobLedger
@@ -110,6 +111,7 @@ class SJFMixin(_Base):
         self.modes = ModeSwitch(self, self.sjf_config.mode)
         self.operator = Operator(self)
         self.learning = EngineLearning(self, self.sjf_config, fingerprint)
+        self.swap = PredictorSwap(self, fingerprint)
         self._unpredicted: set[str] = set()  # arrived in mode fcfs and not ranked since
         logger.info(
             "sjf: %s, mode %s, predictor %s",
@@ -157,6 +159,14 @@ class SJFMixin(_Base):
                 self.prediction.use(load_predictor(config, fingerprint, frame))
         self.modes.change(mode)
 
+    def swap_predictor(self, folder: str) -> None:
+        """Begin to replace the predictor by the artifact in ``folder``, off the step path.
+
+        What becomes of it stands in ``swap.state()``: an artifact that does not load, or was
+        made for another tokenizer, changes nothing. Raises ConfigError while another is loading.
+        """
+        self.swap.begin(folder)
+
     def schedule(self, *args: Any, **kwargs: Any) -> SchedulerOutput:
         """One step of vLLM's own loop, with queue and running list prepared for it."""
         if self.modes.orders:
@@ -178,6 +188,7 @@ class SJFMixin(_Base):
             self.gate.stepped()
         self.reporter.stepped(output)
         self.learning.step()
+        self.swap.step()
         return output
 
     def update_from_output(self, *args: Any, **kwargs: Any) -> dict[int, EngineCoreOutputs]:

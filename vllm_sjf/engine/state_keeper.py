@@ -59,6 +59,10 @@ class StateKeeper:
         if now_s < self._due_s or (self._thread is not None and self._thread.is_alive()):
             return
         self._due_s = now_s + self._interval_s
+        self.save_in_background()
+
+    def save_in_background(self) -> None:
+        """Save what is there now, from a thread."""
         self._thread = threading.Thread(
             target=self._save, args=self._collect(), name="sjf-state", daemon=True
         )
