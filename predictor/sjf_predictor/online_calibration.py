@@ -132,7 +132,7 @@ class Recalibrated:
         """Return the distribution as completions have moved it."""
         return self.online.distribution(score)
 
-    def observe(self, prompt: PromptFeatures, score: float, tokens: int, *, cut: bool) -> None:  # noqa: ARG002 - the shape of a learner
+    def observe(self, prompt: PromptFeatures, score: float, tokens: int, *, cut: bool) -> None:
         """Count one completion."""
         self.online.observe(score, tokens, cut=cut)
 
