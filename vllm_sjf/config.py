@@ -217,6 +217,23 @@ class Online(_Section):
     save_interval_s: PositiveFloat = 300.0
 
 
+class RequestLogging(_Section):
+    """Requests that have ended, as Parquet files to train on; off by default.
+
+    folder: to write into; null is off. Hashed features and lengths are kept, no text.
+    prompt_token_ids: also keep each prompt's token ids, from which its text can be read.
+    max_age_s, max_file_mib: a file is written when either is reached; a process that is killed
+        loses what was not written yet.
+    max_total_mib: of all files together; the oldest are deleted.
+    """
+
+    folder: Annotated[str, Field(min_length=1)] | None = None
+    prompt_token_ids: bool = False
+    max_age_s: PositiveFloat = 300.0
+    max_file_mib: Annotated[int, Field(ge=1)] = 64
+    max_total_mib: Annotated[int, Field(ge=1)] = 1024
+
+
 class DecisionLogging(_Section):
     """The log that ``vllm-sjf explain`` reads; off by default.
 
@@ -274,6 +291,7 @@ class SJFConfig(_Section):
     reservation: Reservation = Reservation()
     guard: Guard = Guard()
     online: Online = Online()
+    request_log: RequestLogging = RequestLogging()
     decision_log: DecisionLogging = DecisionLogging()
     routing: Routing = Routing()
     borrowing: Borrowing = Borrowing()
@@ -355,6 +373,7 @@ def _explain(detail: Any) -> str:  # noqa: ANN401 - pydantic's ErrorDetails is n
             "reservation": Reservation,
             "guard": Guard,
             "online": Online,
+            "request_log": RequestLogging,
             "decision_log": DecisionLogging,
             "routing": Routing,
             "borrowing": Borrowing,

@@ -1,5 +1,6 @@
 """Everything about a configuration that can be found wrong before a model is loaded."""
 
+import tempfile
 from pathlib import Path
 
 from sjf_predictor.base import ArtifactError, LengthPredictor
@@ -55,6 +56,18 @@ def load_artifact(key: str, folder: str, tokenizer_fingerprint: str | None) -> L
     return recalibrated(predictor)
 
 
+def _check_folder(key: str, folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ConfigError(
+            f"sjf.{key}: {folder} cannot be written ({error.strerror}); "
+            "name a folder that the server may write to"
+        ) from error
+
+
 def _one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
@@ -70,6 +83,8 @@ def check(
     """
     if config.decision_log.path is not None:
         check_path(Path(config.decision_log.path))
+    if config.request_log.folder is not None:
+        _check_folder("request_log.folder", Path(config.request_log.folder).expanduser())
     if not config.predicts or (config.predictor == ONLINE and config.online.prior is None):
         return
     load_predictor(config, None)  # first, because it is quick: no tokenizer is needed

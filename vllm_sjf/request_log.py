@@ -134,6 +134,7 @@ class RequestLog:
             features = extract(prompt, self._frame)
             row |= {
                 "adapter": prompt.adapter,
+                "max_tokens": prompt.max_tokens,  # 0 where the engine filled in its own limit
                 "prompt_tokens": len(prompt.prompt_token_ids),
                 "temperature": prompt.temperature,
                 "n": prompt.n,

@@ -30,10 +30,12 @@ class SplitName(StrEnum):
 DataOption = Annotated[
     Path,
     typer.Option(
+        "--data",
+        "--from-log",
         help="Prompts and lengths: JSON lines (.jsonl, .jsonl.gz), a JSON list, Parquet, a folder "
         "of these, or a data set on the Hugging Face hub, OWNER/NAME or OWNER/NAME@SPLIT. "
         "ShareGPT, LMSYS and alpaca rows are known; answers without a length are counted with the "
-        "tokenizer of --model."
+        "tokenizer of --model. Or the folder of a request log that keeps token ids.",
     ),
 ]
 ColumnOption = Annotated[

@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +20,11 @@ from sjf_training.cli_options import (
     read,
     refusals,
 )
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from sjf_predictor.base import LengthPredictor
 
 
 def evaluate(
@@ -38,6 +43,13 @@ def evaluate(
             "prompts, score that part, and report all of them. For small data; 0 is off.",
         ),
     ] = 0,
+    shadow: Annotated[
+        bool,
+        typer.Option(
+            "--shadow",
+            help="Instead: compare with what served the requests of a request log (--from-log).",
+        ),
+    ] = False,
     column: ColumnOption = None,
     source: SourceOption = None,
     model_name: ModelNameOption = None,
@@ -88,6 +100,10 @@ def evaluate(
             raise DataError(f"{artifact} does not say which tokenizer to use: give --model DIR")
         tokenizer = load_tokenizer(folder)
         artifacts.check_tokenizer(manifest, artifacts.fingerprint(tokenizer))
+        if shadow:
+            compared = _shadow(predictor, data, split, seed, json_file, console)
+            console.print(f"{artifact} ({manifest.kind}): {compared}", markup=False)
+            return
         dataset = read(data, tokenizer, column, source, model_name, domain, max_bad_share)
         with Display.shown(console) as step:
             if folds:
@@ -110,6 +126,30 @@ def evaluate(
             text = json.dumps([asdict(e) for e in found], indent=2, allow_nan=False)
             json_file.write_text(text + "\n", encoding="utf-8")
     console.print(table(found, f"{artifact} ({manifest.kind}) {what} {data.name}"))
+
+
+def _shadow(
+    predictor: "LengthPredictor",
+    log: Path,
+    split: SplitName,
+    seed: int,
+    json_file: Path | None,
+    console: "Console",
+) -> str:
+    """Compare with what served, write the figures, and return them in words."""
+    from sjf_training.shadow import compare, read_served
+
+    rows, served = read_served(log, split.value)
+    with Display.shown(console) as step:
+        found = compare(predictor, rows, served, seed, step)
+    if json_file is not None:
+        text = json.dumps({**asdict(found), "verdict": found.verdict}, indent=2)
+        json_file.write_text(text + "\n", encoding="utf-8")
+    return (
+        f"tau {found.new_tau:.3f} on {found.n:,} served requests of the {split} split, what served "
+        f"them {found.served_tau:.3f}; gain {found.gain:+.3f} [{found.gain_low:+.3f}, "
+        f"{found.gain_high:+.3f}]: {found.verdict}"
+    )
 
 
 def inspect(

@@ -31,6 +31,8 @@ class Row:
     max_tokens: the cap the answers had, 0 when unknown or none.
     cut: the answer of ``output_tokens`` was ended by the cap.
     side: the split that a cross-validation puts it in, instead of its own.
+    token_ids: the prompt as an engine saw it, where it was logged so; ``messages`` is then empty
+        and ``prompt`` a digest.
     """
 
     prompt: str
@@ -45,6 +47,7 @@ class Row:
     domain: str = ""
     pattern: str = ""
     side: Split | None = None
+    token_ids: tuple[int, ...] | None = None
 
     @property
     def group(self) -> str:
@@ -73,7 +76,8 @@ class Dataset:
         """Sha256 over the rows, in order."""
         digest = hashlib.sha256()
         for row in self.rows:
-            digest.update(repr((row.messages, row.lengths, row.max_tokens, row.model)).encode())
+            prompt = row.messages or row.prompt
+            digest.update(repr((prompt, row.lengths, row.max_tokens, row.model)).encode())
         return digest.hexdigest()
 
     def faults(self) -> str:
@@ -191,9 +195,12 @@ def parse_row(raw: object) -> Row:
         raise raw
     if not isinstance(raw, dict):
         raise BadRowError("not an object")
-    messages = _messages(raw)
+    token_ids = _token_ids(raw)
+    messages = _messages(raw) if token_ids is None else ()
     prompt = raw.get("prompt")
-    if not isinstance(prompt, str):
+    if token_ids is not None:
+        prompt = hashlib.sha256(repr(token_ids).encode()).hexdigest()
+    elif not isinstance(prompt, str):
         prompt = "\n".join(content for _, content in messages)
     output_tokens = _tokens(raw.get("output_tokens"), "output_tokens")
     samples = raw.get("sampled_output_tokens")
@@ -207,12 +214,13 @@ def parse_row(raw: object) -> Row:
         lengths=lengths or (output_tokens,),
         output_tokens=output_tokens,
         max_tokens=0 if _is_missing(cap) else _tokens(cap, "max_tokens"),
-        cut=raw.get("finish_reason") == "length",
+        cut=raw.get("finish_reason") in ("length", "abort"),
         temperature=_temperature(raw.get("temperature")),
         model=str(raw.get("model") or ""),
         source=str(raw.get("source") or ""),
         domain=str(raw.get("domain") or ""),
         pattern=str(raw.get("pattern") or ""),
+        token_ids=token_ids,
     )
 
 
@@ -227,6 +235,18 @@ def _temperature(value: object) -> float:
     if not 0 <= value <= MAX_TEMPERATURE:
         raise BadRowError(f"temperature is not between 0 and {MAX_TEMPERATURE}")
     return float(value)
+
+
+def _token_ids(raw: dict[str, Any]) -> tuple[int, ...] | None:
+    """Return the prompt of a request log's row; None for rows of other kinds."""
+    ids = raw.get("prompt_token_ids")
+    if ids is None:
+        if raw.get("feature_indices") is not None:
+            raise BadRowError("a logged request without token ids (request_log.prompt_token_ids)")
+        return None
+    if not isinstance(ids, list) or not ids or not all(isinstance(each, int) for each in ids):
+        raise BadRowError("prompt_token_ids is not a list of token ids")
+    return tuple(ids)
 
 
 def _messages(raw: dict[str, Any]) -> Messages:

@@ -11,7 +11,7 @@ from sjf_predictor.base import LengthPredictor
 from sjf_predictor.controls import ConstantPredictor, PromptLengthPredictor
 from sjf_training.data import Row
 from sjf_training.prepare import row_features
-from sjf_training.prompt_ids import ChatTokenizer, prompt_token_ids
+from sjf_training.prompt_ids import ChatTokenizer, row_token_ids
 from sjf_training.ranking import kendall_interval, kendall_tau, pair_accuracy
 from sjf_training.timing import prompts_of, us_per_prompt
 
@@ -96,7 +96,7 @@ def score_rows(
     timed_tokens: take the time on prompts of so many tokens; 0 takes it on the rows' own.
     """
     step(f"tokenizing {len(rows):,} prompts")
-    ids = prompt_token_ids(tokenizer, [row.messages for row in rows])
+    ids = row_token_ids(tokenizer, rows)
     prompts = [row_features(row, tokens) for row, tokens in zip(rows, ids, strict=True)]
     step(f"scoring {len(rows):,} prompts")
     scores = predictor.score(prompts)

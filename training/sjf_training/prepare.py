@@ -14,7 +14,7 @@ from sjf_predictor.frame import PromptFrame, Tokens
 from sjf_predictor.manifest import Manifest, fingerprint
 from sjf_training.data import DataError, Dataset, Row, hash_of
 from sjf_training.frame import learn_frame
-from sjf_training.prompt_ids import ChatTokenizer, prompt_token_ids
+from sjf_training.prompt_ids import ChatTokenizer, row_token_ids
 from sjf_training.ranking import kendall_tau
 
 MIN_TRAIN_ROWS = 50
@@ -56,7 +56,7 @@ def prepare(dataset: Dataset, tokenizer: ChatTokenizer, step: Step) -> Prepared:
         "test": test,
     }
     step(f"tokenizing {len(dataset.rows):,} prompts")
-    ids = {k: prompt_token_ids(tokenizer, [r.messages for r in v]) for k, v in rows.items()}
+    ids = {k: row_token_ids(tokenizer, v) for k, v in rows.items()}
     step("learning shared prefixes")
     frame = learn_frame(ids["train"], tokenizer)
     prompts = {

@@ -7,7 +7,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from sjf_predictor.frame import Tokens
-from sjf_training.data import DataError, Messages
+from sjf_training.data import DataError, Messages, Row
 
 _BATCH_PROMPTS = 512
 
@@ -64,6 +64,16 @@ def prompt_token_ids(tokenizer: ChatTokenizer, conversations: Sequence[Messages]
         encoded = tokenizer(texts, add_special_tokens=not templated)["input_ids"]
         prompts.extend(np.array(ids, dtype=np.int64) for ids in encoded)
     return prompts
+
+
+def row_token_ids(tokenizer: ChatTokenizer, rows: Sequence[Row]) -> list[Tokens]:
+    """Return each row's prompt as token ids: as it was logged, else as the engine would see it."""
+    found = [
+        None if row.token_ids is None else np.array(row.token_ids, dtype=np.int64) for row in rows
+    ]
+    texts = [row.messages for row in rows if row.token_ids is None]
+    rendered = iter(prompt_token_ids(tokenizer, texts))
+    return [next(rendered) if ids is None else ids for ids in found]
 
 
 def _render(tokenizer: ChatTokenizer, messages: Messages) -> str:

@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vllm.logger import init_logger
@@ -18,6 +19,7 @@ from vllm_sjf.jobs import Prediction, PredictionSource
 from vllm_sjf.learning import Learning
 from vllm_sjf.policy.guard import CohortGuard, GuardRules
 from vllm_sjf.prediction import Estimates
+from vllm_sjf.request_log import LogRecord, RequestLog
 from vllm_sjf.state_file import Tensors
 
 if TYPE_CHECKING:
@@ -44,6 +46,12 @@ def outcome_of(request: Request) -> tuple[int, bool] | None:
     return None
 
 
+def _expected_tokens(prediction: Prediction | None, max_tokens: int) -> float | None:
+    if prediction is None or prediction.length is None:
+        return None
+    return prediction.length.expected_tokens(max_tokens)
+
+
 class EngineLearning:
     """The scheduler's ear for completions."""
 
@@ -51,6 +59,7 @@ class EngineLearning:
         self._scheduler = scheduler
         self._config = config
         self.records = Learning(self._guards(), self._switched, self._failed)
+        self._log = self._request_log()
         self._keeper = self._keeper_for(scheduler.vllm_config, fingerprint)
         if self._keeper is not None and self._keeper.load(self._restore):
             self._tell_resumed()
@@ -84,7 +93,10 @@ class EngineLearning:
         if outcome is None:
             self.records.forget(request.request_id)
         else:
-            self.records.ended(request.request_id, outcome[0], cut=outcome[1])
+            tokens, cut = outcome
+            estimates = self.records.ended(request.request_id, tokens, cut=cut)
+            if self._log is not None and estimates is not None:
+                self._record(request, estimates, tokens, cut)
 
     def replace(self, predictor: LengthPredictor, folder: str) -> None:
         """Ask another, trained predictor from now on; what the last one learned is saved."""
@@ -106,6 +118,8 @@ class EngineLearning:
         """Save what was learned."""
         if self._keeper is not None:
             self._keeper.close()
+        if self._log is not None:
+            self._log.close()
 
     def state(self) -> dict[str, Any]:
         """Return each guard's state, and how much the predictor has learned, as JSON values."""
@@ -121,7 +135,47 @@ class EngineLearning:
         }
         if isinstance(predictor, OnlinePredictor):
             found["learned"] = predictor.learned
+        if self._log is not None:
+            found["request_log"] = dict(self._log.counts)
         return found
+
+    def _request_log(self) -> RequestLog | None:
+        settings = self._config.request_log
+        if settings.folder is None:
+            return None
+        return RequestLog(
+            Path(settings.folder).expanduser(),
+            compat.chat_frame(self._scheduler.vllm_config),
+            with_token_ids=settings.prompt_token_ids,
+            max_age_s=settings.max_age_s,
+            max_file_bytes=settings.max_file_mib << 20,
+            max_total_bytes=settings.max_total_mib << 20,
+        )
+
+    def _record(self, request: Request, said: Estimates, tokens: int, cut: bool) -> None:
+        assert self._log is not None
+        job = self._scheduler.ledger.job(request.request_id)
+        predicted, hint = said.predicted, said.hint
+        if cut:
+            capped = request.status is RequestStatus.FINISHED_LENGTH_CAPPED
+            finish_reason = "length" if capped else "abort"
+        else:
+            finish_reason = "stop"
+        self._log.record(
+            LogRecord(
+                model=str(self._scheduler.vllm_config.model_config.model),
+                traffic_class=job.traffic_class,
+                priority=request.priority,
+                prompt=said.features,
+                max_tokens=request.max_tokens,
+                output_tokens=tokens,
+                finish_reason=finish_reason,
+                score=predicted.score if predicted is not None else None,
+                predicted_tokens=_expected_tokens(predicted, request.max_tokens),
+                hint_tokens=_expected_tokens(hint, request.max_tokens),
+                ranked_by=job.prediction.source,
+            )
+        )
 
     def _progress(self, request_id: str) -> int:
         request = self._scheduler.requests.get(request_id)
