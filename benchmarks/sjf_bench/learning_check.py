@@ -237,12 +237,11 @@ def main(
     rate_per_s = LOAD * capacity_per_s(items, preset)
     offered = requests_of(items, rate_per_s, seed)
     console.print(f"{len(offered):,} requests, {rate_per_s:.1f} a second, seed {seed}, {preset}")
-    stock = per_token_s(simulate(offered, preset, None), offered)
-    oracle = per_token_s(simulate(hinted(offered), preset, {"predictor": "none"}), offered)
-    online = OnlinePredictor(chat_frame(load_tokenizer(model)))
     if case is Case.WRONG:
+        stock = per_token_s(simulate(offered, preset, None), offered)
         _wrong(console, offered, preset, stock)
         return
+    online = OnlinePredictor(chat_frame(load_tokenizer(model)))
     run = simulate(offered, preset, {}, online, trusted=False)
     ours = per_token_s(run, offered)
     for after, tau, low, high in taus(run, offered):
@@ -252,6 +251,8 @@ def main(
         )
     for completions, trusted in run.switches:
         console.print(f"ranking {'on' if trusted else 'off'} after {completions:,} completions")
+    stock = per_token_s(simulate(offered, preset, None), offered)
+    oracle = per_token_s(simulate(hinted(offered), preset, {"predictor": "none"}), offered)
     begin = min(WINDOW, len(offered) // 2)
     gain, low, high = share_of_gain(stock[begin:], oracle[begin:], ours[begin:])
     console.print(

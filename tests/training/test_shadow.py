@@ -1,5 +1,7 @@
 """Training on a request log, and comparing a predictor with what served."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -34,7 +36,7 @@ def test_a_logged_row_is_its_token_ids():
     row = parse_row(logged(1)[0])
     assert row.token_ids == (0, 7, 8)
     assert row.messages == ()
-    (ids,) = row_token_ids(None, [row])
+    (ids,) = row_token_ids(SimpleNamespace(chat_template=None), [row])
     assert ids.tolist() == [0, 7, 8]
     assert parse_row({**logged(1)[0], "finish_reason": "abort"}).cut
 
