@@ -102,17 +102,19 @@ class Learning:
         if known is None:
             return None
         estimates = known[0]
-        for source, guard in self.guards.items():
-            if guard.ended(request_id, tokens, cut=cut):
-                self._on_switch(source, guard)
+        self._judge(request_id, tokens, cut)
         self._teach(estimates, tokens, cut)
         return estimates
 
     def forget(self, request_id: str) -> None:
         """A request ended in a way that says nothing of its length."""
-        self._live.pop(request_id, None)
-        for guard in self.guards.values():
-            guard.ended(request_id, 0, cut=True)
+        if self._live.pop(request_id, None) is not None:
+            self._judge(request_id, 0, cut=True)
+
+    def _judge(self, request_id: str, tokens: int, cut: bool) -> None:
+        for source, guard in self.guards.items():
+            if guard.ended(request_id, tokens, cut=cut):
+                self._on_switch(source, guard)
 
     def _claim(self, request_id: str, prediction: Prediction | None, max_tokens: int) -> None:
         if prediction is None or prediction.length is None:

@@ -1,6 +1,7 @@
 """Everything about a configuration that can be found wrong before a model is loaded."""
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from sjf_predictor.base import ArtifactError, LengthPredictor
@@ -10,13 +11,16 @@ from vllm_sjf.decision_log import check_path
 
 
 def load_predictor(
-    config: SJFConfig, tokenizer_fingerprint: str | None, frame: PromptFrame | None = None
+    config: SJFConfig,
+    tokenizer_fingerprint: str | None,
+    frame: Callable[[], PromptFrame] = PromptFrame,
 ) -> LengthPredictor | None:
     """Load the configured predictor, or return None when the configuration asks for none.
 
     tokenizer_fingerprint: of the tokenizer that will serve; None skips that check (a server
         started without a tokenizer).
-    frame: what the served chat template puts around messages, for the online predictor.
+    frame: gives what the served chat template puts around messages; asked for the online
+        predictor only.
     Raises ConfigError naming the key and the fix.
     """
     if not config.predicts:
@@ -29,7 +33,7 @@ def load_predictor(
     if config.online.prior is not None:
         prior = load_artifact("online.prior", config.online.prior, tokenizer_fingerprint)
     try:
-        return OnlinePredictor(frame or PromptFrame(), prior)
+        return OnlinePredictor(frame(), prior)
     except ValueError as error:
         raise ConfigError(f"sjf.online.prior: {error}; train a faster kind") from error
 

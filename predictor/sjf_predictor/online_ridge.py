@@ -22,7 +22,7 @@ import numpy.typing as npt
 from sjf_predictor.features import BAG_OFFSET, BUCKETS, DENSE_NAMES, FeatureRow
 
 RIDGE = 0.3
-REPLAYS = 4
+REPLAYS = 8
 MAX_EXAMPLES = 16_384
 MAX_FEATURES = 4_000_000
 """Of all examples together; at 6 bytes each, and about 300 bytes an example besides."""

@@ -8,12 +8,13 @@ from engine.invariants import CheckedSimulation
 from engine.support import SJF, decisions, plain, workload
 from vllm.v1.request import RequestStatus
 
-from sjf_bench.simulator import SimulatedRequest, Simulation
+from sjf_bench.simulator import EngineShape, SimulatedRequest, Simulation
 from sjf_predictor.base import PromptFeatures
 from vllm_sjf.engine.learning import outcome_of
 from vllm_sjf.engine.state_keeper import StateKeeper
 from vllm_sjf.jobs import PredictionSource
 
+SHAPE = EngineShape(max_num_seqs=4)
 PREDICTOR, HINT = PredictionSource.PREDICTOR, PredictionSource.HINT
 
 
@@ -29,19 +30,18 @@ def telling_prompts(seed: int, count: int, rate_per_s: float = 12.0) -> list[Sim
     return found
 
 
-def test_nothing_configured_starts_as_stock_and_then_ranks_by_what_it_learned(shape):
-    requests = telling_prompts(0, 350)
-    sim = CheckedSimulation(shape)
+def test_nothing_configured_starts_as_stock_and_then_ranks_by_what_it_learned():
+    requests = telling_prompts(0, 260)
+    sim = Simulation(SHAPE, scheduler_cls=SJF)
     guard = sim.scheduler.learning.records.guards[PREDICTOR]
     assert not guard.trusted
-    stock = list(decisions(Simulation(shape), requests))
+    stock = list(decisions(Simulation(SHAPE), requests))
     ours = list(decisions(sim, requests))
     assert guard.trusted
     assert guard.estimate.tau > 0.5
     assert sim.scheduler.prediction.predictor.learned == len(requests)
     same = next(i for i, (a, b) in enumerate(zip(ours, stock, strict=False)) if a != b)
     assert same > 100, "it ranked before it can have learned anything"
-    sim.finish()
 
 
 @pytest.mark.parametrize("start", ["off", "on"])
@@ -75,12 +75,12 @@ def test_a_switch_ranks_all_that_wait_anew_and_loses_nobody(shape, start):
     assert before == (waiting[::-1] if start == "on" else waiting)
 
 
-def test_hints_that_lie_are_ignored_and_the_predictor_is_judged_apart(shape):
+def test_hints_that_lie_are_ignored_and_the_predictor_is_judged_apart():
     requests = [
         replace(each, xargs={"predicted_output_tokens": 500 - each.output_tokens})
-        for each in telling_prompts(1, 350)
+        for each in telling_prompts(1, 260)
     ]
-    sim = CheckedSimulation(shape)
+    sim = Simulation(SHAPE, scheduler_cls=SJF)
     sim.run(requests)
     guards = sim.scheduler.learning.records.guards
     assert not guards[HINT].trusted
@@ -91,14 +91,12 @@ def test_hints_that_lie_are_ignored_and_the_predictor_is_judged_apart(shape):
     assert not guards[PREDICTOR]._of
 
 
-def test_without_guard_hints_are_believed_for_ever(shape):
-    requests = [
-        replace(each, xargs={"predicted_output_tokens": 500 - each.output_tokens})
-        for each in telling_prompts(1, 200)
-    ]
-    sim = Simulation(shape, scheduler_cls=SJF, sjf={"guard": {"enabled": False}})
-    sim.run(requests)
-    assert sim.scheduler.learning.records.trusts(HINT)
+def test_without_guard_all_are_believed():
+    sim = Simulation(SHAPE, scheduler_cls=SJF, sjf={"guard": {"enabled": False}})
+    records = sim.scheduler.learning.records
+    assert not records.guards
+    assert records.trusts(HINT)
+    assert records.trusts(PREDICTOR)
 
 
 def test_off_order_prompt_puts_cheap_prompts_first(shape):
@@ -151,29 +149,29 @@ def test_what_an_end_says_of_the_length(ended, outcome):
     assert outcome_of(ended) == outcome
 
 
-def test_what_was_learned_and_the_guards_mind_survive_a_restart(shape, tmp_path):
+def test_what_was_learned_and_the_guards_mind_survive_a_restart(tmp_path):
     def keep(sim):
         learning = sim.scheduler.learning
         keeper = StateKeeper(tmp_path / "a.state", {"model": "m"}, learning._collect, 300.0)
         learning._keeper = keeper
         return keeper.load(learning._restore)
 
-    sim = Simulation(shape, scheduler_cls=SJF)
+    sim = Simulation(SHAPE, scheduler_cls=SJF)
     assert not keep(sim)
-    sim.run(telling_prompts(0, 350))
+    sim.run(telling_prompts(0, 260))
     assert sim.scheduler.learning.records.trusts(PREDICTOR)
     sim.scheduler.shutdown()
 
-    again = Simulation(shape, scheduler_cls=SJF)
+    again = Simulation(SHAPE, scheduler_cls=SJF)
     assert keep(again)
     assert again.scheduler.learning.records.trusts(PREDICTOR)
     predictor = again.scheduler.prediction.predictor
-    assert predictor.learned == 350
+    assert predictor.learned == 260
     short, long = predictor.score([PromptFeatures([50, 7]), PromptFeatures([53, 7])])
     assert short < long
 
     (tmp_path / "a.state").write_bytes(b"torn")
-    third = Simulation(shape, scheduler_cls=SJF)
+    third = Simulation(SHAPE, scheduler_cls=SJF)
     assert not keep(third)
     assert not third.scheduler.learning.records.trusts(PREDICTOR)
     assert (tmp_path / "a.state.unusable").exists()

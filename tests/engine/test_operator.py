@@ -45,7 +45,12 @@ def test_state_counts_each_class(sim, mode):
 def test_state_of_an_idle_engine():
     state = Simulation(EngineShape(), scheduler_cls=SJF).scheduler.operator.state()
     assert state["classes"]["batch"]["oldest_wait_s"] is None
-    assert state["predictor"] == {"name": "none", "loaded": False, "counts": {}}
+    predictor = state["predictor"]
+    assert (predictor["name"], predictor["loaded"], predictor["counts"]) == ("online", True, {})
+    assert predictor["guard"]["hint"]["trusted"]
+    assert not predictor["guard"]["predictor"]["trusted"]
+    assert predictor["guard"]["learned"] == 0
+    assert predictor["swap"]["state"] == "idle"
 
 
 def test_explain_says_why_a_request_waits(sim):

@@ -79,7 +79,8 @@ def test_between_the_thresholds_it_stays_as_it_is():
 
 def test_a_cohort_does_not_wait_for_a_straggler_for_ever():
     made = {}
-    guard = CohortGuard(RULES, trusted=False, progress=lambda name: made.get(name, 0))
+    rules = GuardRules(patience_requests=256)
+    guard = CohortGuard(rules, trusted=False, progress=lambda name: made.get(name, 0))
     claims, tokens = traffic(32 * 8 + 300, 0.5)
     for index in range(len(claims)):
         guard.arrived(f"{index}", float(claims[index]))
@@ -87,7 +88,7 @@ def test_a_cohort_does_not_wait_for_a_straggler_for_ever():
             guard.ended(f"{index}", int(tokens[index]), cut=False)
     assert guard.estimate is not None
     assert guard.trusted
-    assert len(guard._cohorts) <= 1 + RULES.patience_requests // RULES.cohort_requests
+    assert len(guard._cohorts) <= 1 + rules.patience_requests // rules.cohort_requests
     assert guard.ended("0", 10_000, cut=False) is False  # long judged
 
 
@@ -139,3 +140,21 @@ def test_the_latest_completions_mislead_where_cohorts_by_arrival_do_not():
     assert min(naive) < RULES.off_below, "the naive estimate is right here: this tests nothing"
     assert np.mean(np.array(naive) < truth - 0.2) > 0.3
     assert np.abs(np.array(ours) - truth).max() < 0.12
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_the_alarm_does_not_wait_for_those_held_back_and_rings_for_harm_only(sign):
+    """Who is predicted long waits for ever: no cohort is ever complete."""
+    guard = CohortGuard(RULES, trusted=True)
+    claims, tokens = traffic(500, 1.0, sign=sign)
+    switches = []
+    for index in range(500):
+        if guard.arrived(f"{index}", float(claims[index])):
+            switches.append(index)
+        if claims[index] < np.median(claims):
+            guard.ended(f"{index}", int(tokens[index]), cut=False)
+    assert guard.trusted is (sign > 0)
+    assert switches == [] if sign > 0 else switches[0] < 300
+    if sign < 0:  # what came before counts no more: trust is earned by new arrivals
+        for index in range(switches[0]):
+            assert not guard.ended(f"{index}", round(1e3 * np.exp(claims[index])), cut=False)

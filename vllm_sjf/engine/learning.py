@@ -60,7 +60,16 @@ class EngineLearning:
         self._config = config
         self.records = Learning(self._guards(), self._switched, self._failed)
         self._log = self._request_log()
-        self._keeper = self._keeper_for(scheduler.vllm_config, fingerprint)
+        self._keeper: StateKeeper | None = None
+        self.resume(fingerprint)
+
+    def resume(self, fingerprint: str | None) -> None:
+        """Go on where the last server stopped, if the predictor is one that learns.
+
+        fingerprint: of the served tokenizer; None keeps nothing: nothing could tell whose state
+            it is.
+        """
+        self._keeper = self._keeper_for(self._scheduler.vllm_config, fingerprint)
         if self._keeper is not None and self._keeper.load(self._restore):
             self._tell_resumed()
 
@@ -210,7 +219,6 @@ class EngineLearning:
             )
 
     def _keeper_for(self, vllm_config: "VllmConfig", fingerprint: str | None) -> StateKeeper | None:
-        """Nothing is kept without a tokenizer: nothing could tell whose state it is."""
         online = self._config.online
         predictor = self._scheduler.prediction.predictor
         if not isinstance(predictor, OnlinePredictor) or fingerprint is None:

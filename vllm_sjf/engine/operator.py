@@ -74,6 +74,7 @@ class Operator:
                 "loaded": scheduler.prediction.has_predictor,
                 "counts": dict(scheduler.prediction.counts),
                 "guard": scheduler.learning.state(),
+                "swap": scheduler.swap.state(),
             },
             "counts": {**scheduler.reporter.counts, **scheduler.refusals.counts},
             "controller": None if scheduler.borrowing is None else scheduler.borrowing.view(),

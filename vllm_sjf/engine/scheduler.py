@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from vllm.config import VllmConfig
@@ -73,7 +74,9 @@ class SJFMixin(_Base):
         fingerprint = (
             compat.tokenizer_fingerprint(vllm_config) if self.sjf_config.predicts else None
         )
-        predictor = load_predictor(self.sjf_config, fingerprint, compat.chat_frame(vllm_config))
+        predictor = load_predictor(
+            self.sjf_config, fingerprint, partial(compat.chat_frame, vllm_config)
+        )
         super().__init__(*args, vllm_config=vllm_config, **kwargs)
         compat.give_newer_names(self)
         self.clock = time.monotonic
@@ -155,8 +158,9 @@ class SJFMixin(_Base):
             config = self.sjf_config.model_copy(update={"mode": mode})
             if config.predicts:
                 fingerprint = compat.tokenizer_fingerprint(self.vllm_config)
-                frame = compat.chat_frame(self.vllm_config)
+                frame = partial(compat.chat_frame, self.vllm_config)
                 self.prediction.use(load_predictor(config, fingerprint, frame))
+                self.learning.resume(fingerprint)
         self.modes.change(mode)
 
     def swap_predictor(self, folder: str) -> None:

@@ -2,10 +2,14 @@
 
 Requests end short ones first, and a ranked queue starts predicted-short ones first. So the
 latest completions are a biased sample: they hold few long answers, and few that were
-predicted long. A cohort is the next ``cohort_requests`` arrivals, whatever becomes of them, and
-is judged when all of them have ended, or when ``patience_requests`` more have arrived; who has
-not ended by then is longer than what it has made so far (censored), which decides some of its
-pairs and leaves the others out.
+predicted long; among those who are left even a good order looks poor. A cohort is the next
+``cohort_requests`` arrivals, whatever becomes of them, and is judged when all of them have ended,
+or when ``patience_requests`` more have arrived; who has not ended by then is longer than what it
+has made so far (censored), which decides some of its pairs and leaves the others out.
+
+A ranked queue may hold a request back for long, and harm should not last that long. So there is
+an alarm beside: cohorts are looked at early, ``alarm_requests`` after their last. Such a look is
+biased towards zero, so it can only end trust, and only where the order is worse than chance.
 
 Each cohort gives one concordance (Kendall's tau over the pairs whose true order is known; ties
 in the prediction count for neither side). Cohorts are independent of each other, so the spread
@@ -30,6 +34,7 @@ class GuardRules:
     cohort_requests, window_cohorts: how many arrivals are judged together, and how many cohorts
         an estimate is made of; min_cohorts: before that many there is none.
     patience_requests: arrivals after its last that a cohort waits for its members to end.
+    alarm_requests: arrivals after its last when a cohort is looked at early.
     """
 
     on_above: float = 0.15
@@ -38,7 +43,8 @@ class GuardRules:
     cohort_requests: int = 32
     window_cohorts: int = 8
     min_cohorts: int = 4
-    patience_requests: int = 256
+    patience_requests: int = 8192
+    alarm_requests: int = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +68,7 @@ class _Member:
 class _Cohort:
     members: dict[str, _Member] = field(default_factory=dict)
     pending: int = 0
-    waited: int = 0
+    full_at: int = 0  # arrivals by then
 
 
 def concordance(
@@ -95,10 +101,13 @@ class CohortGuard:
         self._progress = progress
         self.trusted = trusted
         self.estimate: Estimate | None = None
+        self._arrivals = 0
         self._filling = _Cohort()
-        self._cohorts: deque[_Cohort] = deque()  # full ones that are not judged yet
+        self._cohorts: dict[int, _Cohort] = {}  # full ones that are not judged yet, oldest first
+        self._early: deque[_Cohort] = deque()  # those of them that were not looked at early yet
         self._of: dict[str, _Cohort] = {}
         self._taus: deque[tuple[float, int]] = deque(maxlen=rules.window_cohorts)
+        self._early_taus: deque[float] = deque(maxlen=rules.window_cohorts)
 
     @property
     def lower_bound(self) -> float:
@@ -112,12 +121,15 @@ class CohortGuard:
         cohort.members[request_id] = _Member(claim)
         cohort.pending += 1
         self._of[request_id] = cohort
-        for each in self._cohorts:
-            each.waited += 1
+        self._arrivals += 1
         if len(cohort.members) >= self._rules.cohort_requests:
-            self._cohorts.append(cohort)
+            cohort.full_at = self._arrivals
+            self._cohorts[cohort.full_at] = cohort
+            self._early.append(cohort)
             self._filling = _Cohort()
-        return self._judge_ready()
+            if not cohort.pending:
+                return self._judge(cohort)
+        return self._look_early() or self._lose_patience()
 
     def ended(self, request_id: str, tokens: int, *, cut: bool) -> bool:
         """A request ended; tell whether trust has changed.
@@ -127,49 +139,80 @@ class CohortGuard:
         cohort = self._of.pop(request_id, None)
         if cohort is None:
             return False
-        cohort.members[request_id] = _Member(
-            cohort.members[request_id].claim, tokens, ended=True, cut=cut
-        )
+        claim = cohort.members[request_id].claim
+        cohort.members[request_id] = _Member(claim, tokens, ended=True, cut=cut)
         cohort.pending -= 1
-        return self._judge_ready()
+        if cohort.pending or cohort is self._filling:
+            return False
+        return self._judge(cohort)
 
-    def _judge_ready(self) -> bool:
-        changed = False
-        # In order of arrival, but one that waits for a straggler does not hold up the others.
-        for cohort in list(self._cohorts):
-            if not cohort.pending or cohort.waited >= self._rules.patience_requests:
-                self._cohorts.remove(cohort)
-                changed |= self._judge(cohort)
-        return changed
+    def _lose_patience(self) -> bool:
+        if not self._cohorts:
+            return False
+        oldest = next(iter(self._cohorts.values()))
+        if self._arrivals - oldest.full_at < self._rules.patience_requests:
+            return False
+        return self._judge(oldest)
+
+    def _look_early(self) -> bool:
+        """Distrust at once what is worse than chance among those who have started."""
+        if not self._early or (
+            self._arrivals - self._early[0].full_at < self._rules.alarm_requests
+        ):
+            return False
+        tau, pairs = self._concordance(self._early.popleft())
+        if pairs:
+            self._early_taus.append(tau)
+        if not self.trusted or len(self._early_taus) < self._rules.min_cohorts:
+            return False
+        estimate = self._estimate([*self._early_taus])
+        if estimate.tau + self._rules.confidence * estimate.standard_error >= 0:
+            return False
+        self.estimate, self.trusted = estimate, False
+        self._begin_anew()
+        return True
+
+    def _begin_anew(self) -> None:
+        """Forget the cohorts of better days; trust has to be earned by new arrivals."""
+        self._taus.clear()
+        self._early_taus.clear()
+        self._early.clear()
+        self._cohorts.clear()
+        self._of.clear()
+        self._filling = _Cohort()
+
+    def _concordance(self, cohort: _Cohort) -> tuple[float, int]:
+        members = cohort.members.items()
+        return concordance(
+            [each.claim for _, each in members],
+            [each.tokens if each.ended else self._progress(name) for name, each in members],
+            [each.cut for _, each in members],
+        )
 
     def _judge(self, cohort: _Cohort) -> bool:
+        tau, pairs = self._concordance(cohort)
+        self._cohorts.pop(cohort.full_at, None)
         for request_id, member in cohort.members.items():
             if not member.ended:
-                member.tokens = self._progress(request_id)
                 self._of.pop(request_id, None)
-        members = list(cohort.members.values())
-        tau, pairs = concordance(
-            [each.claim for each in members],
-            [each.tokens for each in members],
-            [each.cut for each in members],
-        )
         if pairs:
-            self._taus.append((tau, len(members)))
+            self._taus.append((tau, len(cohort.members)))
         return self._decide()
 
-    def _decide(self) -> bool:
-        count = len(self._taus)
-        if count < self._rules.min_cohorts:
-            return False
-        taus = np.array([tau for tau, _ in self._taus])
+    def _estimate(self, values: Sequence[float]) -> Estimate:
+        taus = np.array(values)
         # A spread over few cohorts is a guess: shrunk towards that of a tau of no meaning.
         size = self._rules.cohort_requests
         by_chance = 2 * (2 * size + 5) / (9 * size * (size - 1))
         spread = float(((taus - taus.mean()) ** 2).sum())
-        variance = (spread + 4 * by_chance) / (count - 1 + 4)
-        self.estimate = Estimate(
-            float(taus.mean()), math.sqrt(variance / count), sum(n for _, n in self._taus)
-        )
+        variance = (spread + 4 * by_chance) / (len(taus) - 1 + 4)
+        error = math.sqrt(variance / len(taus))
+        return Estimate(float(taus.mean()), error, len(taus) * size)
+
+    def _decide(self) -> bool:
+        if len(self._taus) < self._rules.min_cohorts:
+            return False
+        self.estimate = self._estimate([tau for tau, _ in self._taus])
         before = self.trusted
         threshold = self._rules.off_below if before else self._rules.on_above
         self.trusted = self.lower_bound > threshold
