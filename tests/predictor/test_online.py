@@ -80,14 +80,17 @@ def test_memory_is_bounded_by_features_too():
 
 def test_replays_lead_to_the_batch_ridge():
     """With enough passes the weights satisfy a = (y - w.x) / lambda, the optimum's condition."""
-    model = WindowRidge(replays=200)
+    model = WindowRidge()
     for prompt, tokens in prompts(40):
         model.learn(extract(prompt, PromptFrame()), log(32 + tokens), cut=False)
+    for _ in range(100):
+        for place in range(40):
+            model._ascend(place)
     for place, example in enumerate(model._examples):
         score = model._weights[example.indices] @ example.values.astype(np.float32)
         score += model._dense @ example.dense
         assert model._coefficients[place] == pytest.approx(
-            (example.label - score) / RIDGE, abs=0.05
+            (example.label - score) / RIDGE, abs=0.01
         )
 
 
@@ -103,7 +106,7 @@ def test_a_cut_answer_is_a_lower_bound_and_no_more():
 
     assert learn((2.0, False)) == pytest.approx(2.0, abs=0.05)
     assert learn((2.0, False), (1.0, True)) == pytest.approx(2.0, abs=0.05)
-    assert learn((2.0, False), (3.0, True)) > 2.3
+    assert learn((2.0, False), (3.0, True)) > 2.2
     assert learn((1.0, False)) == pytest.approx(1.0, abs=0.05)
 
 
