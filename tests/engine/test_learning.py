@@ -103,14 +103,15 @@ def test_off_order_prompt_puts_cheap_prompts_first(shape):
     shape = replace(shape, max_num_seqs=1)
     prompts = [400, 100, 300, 200]
     requests = [
-        SimulatedRequest(f"p{size}", 0.0, list(range(100 * i, 100 * i + size)), 5)
-        for i, size in enumerate(prompts)
+        SimulatedRequest(f"p{size}", 0.001 * i, list(range(1000 * i, 1000 * i + size)), 5)
+        for i, size in enumerate(prompts, start=1)
     ]
+    blocker = SimulatedRequest("first", 0.0, [3] * 4, 50)
     order = {}
     for off_order in ("fcfs", "prompt"):
         sim = Simulation(shape, scheduler_cls=SJF, sjf={"guard": {"off_order": off_order}})
-        outcomes = sorted(sim.run(requests), key=lambda each: each.scheduled_s)
-        order[off_order] = [each.request_id for each in outcomes]
+        outcomes = sorted(sim.run([blocker, *requests]), key=lambda each: each.scheduled_s)
+        order[off_order] = [each.request_id for each in outcomes][1:]
     assert order["fcfs"] == [f"p{size}" for size in prompts]
     assert order["prompt"] == ["p100", "p200", "p300", "p400"]
 
