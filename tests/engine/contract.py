@@ -113,8 +113,9 @@ OTHERS = {
     ),
     "scheduler_config": ("async_scheduling", "get_scheduler_cls"),
     "vllm_config": ("additional_config", "model_config", "parallel_config", "scheduler_config"),
-    "model_config": ("skip_tokenizer_init",),
+    "model_config": ("model", "skip_tokenizer_init"),
     "RequestStatus": (
+        "FINISHED_ABORTED",
         "FINISHED_LENGTH_CAPPED",
         "FINISHED_STOPPED",
         "PREEMPTED",

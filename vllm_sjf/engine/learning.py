@@ -37,7 +37,8 @@ def outcome_of(request: Request) -> tuple[int, bool] | None:
     answer's end where the request has stop strings, and a client that left where it has none.
     """
     tokens, status, params = request.num_output_tokens, request.status, request.sampling_params
-    if status in (RequestStatus.FINISHED_STOPPED, RequestStatus.FINISHED_REPETITION):
+    # Some versions have a status of its own for an answer that repeats itself.
+    if status is RequestStatus.FINISHED_STOPPED or status.name == "FINISHED_REPETITION":
         return tokens, False
     if status is RequestStatus.FINISHED_LENGTH_CAPPED:
         return tokens, True
