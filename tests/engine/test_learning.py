@@ -103,7 +103,7 @@ def test_off_order_prompt_puts_cheap_prompts_first(shape):
     shape = replace(shape, max_num_seqs=1)
     prompts = [400, 100, 300, 200]
     requests = [
-        SimulatedRequest(f"p{size}", 0.001 * i, list(range(1000 * i, 1000 * i + size)), 5)
+        SimulatedRequest(f"p{size}", 0.02 * i, list(range(1000 * i, 1000 * i + size)), 5)
         for i, size in enumerate(prompts, start=1)
     ]
     blocker = SimulatedRequest("first", 0.0, [3] * 4, 50)
