@@ -247,3 +247,36 @@ def test_events_are_plain_json(tmp_path):
     log.record("started", "r", 1.5, running=1, waiting=2)
     log.close()
     assert json.loads((tmp_path / "d.jsonl").read_text())["at_s"] == 1.5
+
+
+def test_it_tells_what_stood_in_the_way_on_arrival():
+    full = {"mode": "sjf", "running": 16, "waiting": 40, "slots": 16, "closed_by": None}
+    lines = list(tell(explain([{**queued("a", 0.0), **full}, started("a", 3.0)], "a")))
+    assert "  found 16 of 16 slots taken, and 40 waiting" in lines
+    assert not any("start nobody" in line for line in lines)
+
+    closed = {**full, "running": 3, "closed_by": "paused by the operator"}
+    lines = list(tell(explain([{**queued("a", 0.0), **closed}], "a")))
+    assert "  its class might start nobody then: paused by the operator" in lines
+
+
+def test_a_worse_class_is_not_said_to_be_overdue_when_the_log_cannot_know():
+    events = [
+        queued("chat-me", 0.0),
+        queued("batch-x", 0.1, traffic_class="batch", rank=1),
+        started("batch-x", 0.2),
+    ]
+    (reason,) = explain(events, "chat-me").reasons
+    assert "closed or paused" in reason
+    events[0]["mode"] = "shadow"
+    assert explain(events, "chat-me").reasons == {"mode shadow: vLLM's own order": 1}
+
+
+def test_a_refused_request_never_started_and_its_refusal_comes_first():
+    end = {"event": "finished", "request_id": "a", "at_s": 1.0, "status": "finished_error"}
+    refused = {"event": "refused", "request_id": "a", "at_s": 1.0, "message": "queue is full"}
+    lines = list(tell(explain([queued("a", 0.0), {**end, "output_tokens": 0}, refused], "a")))
+    told = [line for line in lines if "refused: " in line or "finished (" in line]
+    assert "refused: queue is full" in told[0]
+    assert "  never started" in lines
+    assert not any("not started yet" in line for line in lines)

@@ -79,9 +79,10 @@ def test_a_bad_hint_is_ignored(hint):
 
 
 def test_a_bad_hint_does_not_fill_the_log(caplog):
-    PredictionService(None).predict("r", None, {HINT_KEY: "secret\n" * 100_000})
+    PredictionService(None).estimate("r", None, {HINT_KEY: "secret\n" * 100_000})
     [record] = caplog.records
     assert len(record.getMessage()) < 200
+    assert "hint ignored" in record.getMessage()
     assert "\n" not in record.getMessage()
 
 

@@ -11,6 +11,7 @@ Event = dict[str, Any]
 
 
 _NUMBER = int | float
+_WORSE_CLASS = "it was overdue, or its class had a share to get, or this one's was closed or paused"
 _ALWAYS: dict[str, Any] = {"event": str, "request_id": str, "at_s": _NUMBER}
 _BY_KIND: dict[str, dict[str, Any]] = {
     "queued": {
@@ -92,7 +93,10 @@ def explain(events: Sequence[Event], wanted: str, unreadable_lines: int = 0) -> 
     own = [each for each in events if each["request_id"] == request_id]
     me = queued.get(request_id)
     if me is None:
-        raise ExplainError(f"{request_id}: its arrival was dropped from the log or turned over")
+        raise ExplainError(
+            f"{request_id}: the log has no arrival of it: it came in mode fcfs, which notes none,"
+            " or that line was dropped or turned over"
+        )
     waits = list(_waits(own))
     overtakers: list[Event] = []
     earlier = 0
@@ -123,13 +127,16 @@ def tell(explanation: Explanation, most: int = 5) -> Iterator[str]:
         f"(by {me['source']}), {me['uncached_prompt_tokens']} prompt tokens to compute; "
         f"cost {me['cost_tokens']:.0f} tokens"
     )
-    for each in explanation.events:
+    yield from _state_on_arrival(me)
+    # What ended a request is told before its end.
+    for each in sorted(explanation.events, key=lambda each: (each["at_s"], _is_end(each))):
         line = _event_line(each)
         if line:
             yield f"  +{each['at_s'] - origin:8.3f} s  {line}"
-    started = [each for each in explanation.events if each["event"] == "started"]
-    if not started:
-        yield "  has not started yet, as far as the log goes"
+    kinds = {each["event"] for each in explanation.events}
+    if "started" not in kinds:
+        over = "finished" in kinds
+        yield "  never started" if over else "  has not started yet, as far as the log goes"
     yield (
         f"  while it waited {explanation.earlier} started that had come before it and "
         f"{len(explanation.overtakers)} that came after it"
@@ -169,10 +176,24 @@ def _waits(own: Iterable[Event]) -> Iterator[tuple[float, float]]:
         yield since, float("inf")
 
 
+def _state_on_arrival(me: Event) -> Iterator[str]:
+    """What stood in its way from the first, where the log has it."""
+    if "slots" in me:
+        yield f"  found {me['running']} of {me['slots']} slots taken, and {me['waiting']} waiting"
+    if me.get("closed_by"):
+        yield f"  its class might start nobody then: {me['closed_by']}"
+
+
+def _is_end(each: Event) -> bool:
+    return bool(each["event"] == "finished")
+
+
 def _why(other: Event, me: Event) -> str:
+    if me.get("mode", "sjf") != "sjf":
+        return f"mode {me['mode']}: vLLM's own order"
     if other["class_rank"] != me["class_rank"]:
         better = other["class_rank"] < me["class_rank"]
-        return "its class goes first" if better else "it was overdue (max_wait_s)"
+        return "its class goes first" if better else _WORSE_CLASS
     if other["priority"] != me["priority"]:
         better = other["priority"] < me["priority"]
         return "its priority goes first" if better else "it was overdue (max_wait_s)"

@@ -120,7 +120,8 @@ class PredictionService:
             length = LengthDistribution.point(max(float(hint), 1.0))
             return Prediction(PredictionSource.HINT, length)
         # Shortened: a client must not fill the log, nor have its text in there.
-        self._count_failure("hint_invalid", f"{HINT_KEY}={reprlib.repr(hint)} is no token count")
+        what = f"{HINT_KEY}={reprlib.repr(hint)} is no token count"
+        self._count_failure("hint_invalid", what, "hint ignored")
         return None
 
     def _answer(
@@ -142,8 +143,8 @@ class PredictionService:
         length = predictor.distribution(score)
         return Prediction(PredictionSource.PREDICTOR, length, score)
 
-    def _count_failure(self, kind: str, what: str) -> None:
+    def _count_failure(self, kind: str, what: str, outcome: str = "ranking by arrival") -> None:
         self.counts[kind] += 1
         failures = self.counts[kind]
         if failures & (failures - 1) == 0:  # the 1st, 2nd, 4th, 8th...: seen, but no flood
-            logger.warning("%s (%d so far), ranking by arrival: %s", kind, failures, what)
+            logger.warning("%s (%d so far), %s: %s", kind, failures, outcome, what)

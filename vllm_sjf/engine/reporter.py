@@ -50,10 +50,17 @@ class Reporter:
         """A request arrived."""
         if self._log is None:
             return
-        ordering = self._scheduler.ordering
+        scheduler = self._scheduler
+        ordering, modes = scheduler.ordering, scheduler.modes
+        running, waiting = scheduler.get_request_counts()
         self._record(
             "queued",
             job.request_id,
+            mode=modes.mode,
+            running=running,
+            waiting=waiting,
+            slots=scheduler.max_num_active_reqs,
+            closed_by=scheduler.gate.closed_by(job.traffic_class) if modes.orders else None,
             traffic_class=job.traffic_class,
             class_rank=self._class_ranks[job.traffic_class],
             priority=job.priority,
