@@ -76,6 +76,11 @@ def server_session(bench_pid: int, deadline_s: float) -> int:
     raise AssertionError("no server was started")
 
 
+def heed_ctrl_c() -> None:
+    """What a shell starts in the background ignores it, and so would the bench from there."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_ending_the_bench_leaves_no_process(model_folder, write_rows, tmp_path, signal_number):
     pytest.importorskip("vllm", reason="needs vLLM: pip install vllm-sjf[cpu]")
@@ -85,6 +90,7 @@ def test_ending_the_bench_leaves_no_process(model_folder, write_rows, tmp_path, 
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=heed_ctrl_c,
     ) as bench:
         session = server_session(bench.pid, 30.0)
         while len(group_members(session)) < 2:  # until the engine process is there too
