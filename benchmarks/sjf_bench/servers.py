@@ -2,7 +2,6 @@
 
 import atexit
 import contextlib
-import ctypes
 import os
 import signal
 import socket
@@ -16,17 +15,19 @@ from pathlib import Path
 LOG_TAIL_LINES = 15
 STOP_GRACE_S = 20.0
 KILL_GRACE_S = 5.0
-_PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None)  # loaded here: little may be done between fork and exec
+# Waits on a pipe that breaks when we are gone, however; then does what `Server.stop` does. The
+# kernel's own signal on a parent's death is not enough: vLLM may take it for one to wait on.
+_WATCHDOG = f"""
+read _
+kill -s TERM "$1"
+left={STOP_GRACE_S:.0f}
+while [ $left -gt 0 ] && kill -s 0 -- "-$1"; do sleep 1; left=$((left - 1)); done
+kill -s KILL -- "-$1"
+"""
 
 
 class ServerError(RuntimeError):
     """The server died or never became ready; the message ends with its log's tail."""
-
-
-def _end_with_parent() -> None:
-    """In the child: have the kernel send SIGTERM when the thread that started it is gone."""
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def free_port() -> int:
@@ -40,8 +41,7 @@ class Server:
     """One server process and its children.
 
     It runs in a session of its own, so that a terminal's Ctrl-C reaches us alone and we decide
-    when it stops; stopping takes the whole process group. When we are killed, it is told to
-    end. Start it from a thread that lives as long as it shall.
+    when it stops; stopping takes the whole process group. A watchdog stops it when we are killed.
     """
 
     def __init__(self, command: Sequence[str], log: Path, port: int) -> None:
@@ -61,10 +61,16 @@ class Server:
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
-                preexec_fn=_end_with_parent,
                 env=environment,
             )
         self.pid = self._process.pid
+        self._watchdog = subprocess.Popen(
+            ["/bin/sh", "-c", _WATCHDOG, "sh", str(self.pid)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         atexit.register(self.stop)
 
     def check_alive(self) -> None:
@@ -115,6 +121,8 @@ class Server:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
             self._wait_gone(KILL_GRACE_S)
+            self._watchdog.kill()
+            self._watchdog.communicate()
             atexit.unregister(self.stop)
 
     def _wait_gone(self, timeout_s: float) -> None:

@@ -17,7 +17,6 @@ from sjf_bench.records import RequestRecord
 from sjf_bench.servers import Server, ServerError
 from sjf_bench.workload import Arrivals
 
-SLEEPER = (sys.executable, "-c", "import time; time.sleep(60)")
 DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); "
 
 
@@ -33,10 +32,13 @@ def wait_until(condition, timeout_s=20.0):
         time.sleep(0.02)
 
 
-def test_a_server_ends_with_a_bench_that_is_killed(tmp_path):
+@pytest.mark.parametrize("before", ["", DEAF])
+def test_a_server_ends_with_a_bench_that_is_killed(tmp_path, before):
+    command = (sys.executable, "-c", f"{before}import time; time.sleep(60)")
     code = (
-        "import sys, time; from pathlib import Path; from sjf_bench.servers import Server\n"
-        f"server = Server({SLEEPER!r}, Path(sys.argv[1]), 1)\n"
+        "import sys, time; from pathlib import Path; from sjf_bench import servers\n"
+        "servers._WATCHDOG = servers._WATCHDOG.replace('left=20', 'left=1')\n"
+        f"server = servers.Server({command!r}, Path(sys.argv[1]), 1)\n"
         "print(server.pid, flush=True); time.sleep(60)"
     )
     with subprocess.Popen(
@@ -47,6 +49,8 @@ def test_a_server_ends_with_a_bench_that_is_killed(tmp_path):
     ) as bench:
         assert bench.stdout is not None
         pid = int(bench.stdout.readline())
+        if before:
+            wait_until((tmp_path / "log").read_bytes)
         bench.send_signal(signal.SIGKILL)
     wait_until(lambda: not alive(pid))
 
@@ -66,6 +70,7 @@ def test_a_second_interrupt_while_stopping_leaves_no_server(tmp_path, monkeypatc
     with pytest.raises(KeyboardInterrupt):
         server.stop()
     assert not alive(server.pid)
+    assert not alive(server._watchdog.pid)
 
 
 SETUP = compare.Setup((Policy.FCFS,), Path("model"), None, 8, 4, 0.7, (), None)
