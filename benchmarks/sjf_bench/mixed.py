@@ -175,12 +175,19 @@ def _figures(
     ended = [each for each in sim.outcomes if each.finished_s <= spec.duration_s]
     chats = [each for each in ended if each.request_id[0] == "i"]
     jobs = [each for each in ended if each.request_id[0] == "b"]
-    started = {each.request_id: each.ttft_s for each in chats}
+    started = {
+        **{each.request_id: each.ttft_s for each in sim.outcomes},
+        **sim.unfinished_ttft_s(),
+    }
     ttft = [
         started.get(each.request_id, max(spec.duration_s - each.arrival_s, 0.0))
         for each in sent
         if each.request_id in started or spec.duration_s - each.arrival_s > spec.target_ttft_s
     ]
+    unanswered = sum(
+        each.request_id not in started and spec.duration_s - each.arrival_s > spec.target_ttft_s
+        for each in sent
+    )
     good = sum(
         each.ttft_s <= spec.target_ttft_s and not each.tpot_s > spec.target_itl_s for each in chats
     )
@@ -190,7 +197,7 @@ def _figures(
         "ttft_p99_s": _quantile(ttft, 0.99),
         "itl_p95_s": _quantile([each.tpot_s for each in chats if each.output_tokens > 1], 0.95),
         "success": _ratio(sum(each.finish_reason != "error" for each in chats), len(chats)),
-        "goodput": _ratio(good, len(ttft)),
+        "goodput": _ratio(good, len(chats) + unanswered),
         "recovered_s": _recovered_s(spec, sent, started) if arm.interactive else None,
         "batch_per_hour": 3600 * len(jobs) / spec.duration_s,
         "batch_redone_tokens": sum(each.recomputed_tokens for each in jobs),

@@ -156,6 +156,14 @@ class Simulation:
         self.drain()
         return self.outcomes
 
+    def unfinished_ttft_s(self) -> dict[str, float]:
+        """Return the time to first token of those that have one and have not ended."""
+        return {
+            name: live.first_token_s - live.spec.arrival_s
+            for name, live in self._live.items()
+            if live.delivered_tokens
+        }
+
     def drain(self) -> None:
         """Let steps in flight finish; schedules nothing new."""
         while self._in_flight:
