@@ -135,7 +135,7 @@ class EngineLearning:
         """Return each guard's state, and how much the predictor has learned, as JSON values."""
         predictor = self._scheduler.prediction.predictor
         found: dict[str, Any] = {
-            source: {
+            str(source): {
                 "trusted": guard.trusted,
                 "tau": guard.estimate and guard.estimate.tau,
                 "standard_error": guard.estimate and guard.estimate.standard_error,
@@ -183,7 +183,7 @@ class EngineLearning:
                 score=predicted.score if predicted is not None else None,
                 predicted_tokens=_expected_tokens(predicted, request.max_tokens),
                 hint_tokens=_expected_tokens(hint, request.max_tokens),
-                ranked_by=job.prediction.source,
+                ranked_by=str(job.prediction.source),
             )
         )
 
