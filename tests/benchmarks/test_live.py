@@ -81,7 +81,11 @@ def heed_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+# A TERM takes the same way as a Ctrl-C, and half a minute more.
+TERM = pytest.param(signal.SIGTERM, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, TERM, signal.SIGKILL])
 def test_ending_the_bench_leaves_no_process(model_folder, write_rows, tmp_path, signal_number):
     pytest.importorskip("vllm", reason="needs vLLM: pip install vllm-sjf[cpu]")
     command = bench_command(model_folder, write_rows(PROMPTS), tmp_path / "out")
