@@ -29,6 +29,10 @@ class Prediction:
     length: LengthDistribution | None = None
     score: float | None = None
 
+    def expected_tokens(self, max_tokens: int) -> float | None:
+        """Return the expected length under a cap; None when nothing is known."""
+        return None if self.length is None else self.length.expected_tokens(max_tokens)
+
 
 UNPREDICTED = Prediction(PredictionSource.FALLBACK)
 

@@ -92,7 +92,7 @@ class PredictionService:
             if self._worker is None:
                 predicted = self._answer(self._predictor, [features])[0]
             elif not self._worker.ask(request_id, features):
-                self._count_failure("predictor_backlog_full", "the worker is behind, or gone")
+                self.count_failure("predictor_backlog_full", "the worker is behind, or gone")
         estimates = Estimates(self._from_hint(xargs), predicted, features, self._predictor)
         self.counts[estimates.best.source] += 1
         return estimates
@@ -121,7 +121,7 @@ class PredictionService:
             return Prediction(PredictionSource.HINT, length)
         # Shortened: a client must not fill the log, nor have its text in there.
         what = f"{HINT_KEY}={reprlib.repr(hint)} is no token count"
-        self._count_failure("hint_invalid", what, "hint ignored")
+        self.count_failure("hint_invalid", what, "hint ignored")
         return None
 
     def _answer(
@@ -133,17 +133,18 @@ class PredictionService:
                 raise ValueError(f"{len(scores)} scores for {len(batch)} prompts")
             return [self._from_score(predictor, score) for score in scores]
         except Exception as error:  # a predictor is foreign code: any failure is a fallback
-            self._count_failure("predictor_raised", repr(error))
+            self.count_failure("predictor_raised", repr(error))
             return [None] * len(batch)
 
     def _from_score(self, predictor: LengthPredictor, score: float) -> Prediction | None:
         if not math.isfinite(score):
-            self._count_failure("predictor_not_finite", f"score {score}")
+            self.count_failure("predictor_not_finite", f"score {score}")
             return None
         length = predictor.distribution(score)
         return Prediction(PredictionSource.PREDICTOR, length, score)
 
-    def _count_failure(self, kind: str, what: str, outcome: str = "ranking by arrival") -> None:
+    def count_failure(self, kind: str, what: str, outcome: str = "ranking by arrival") -> None:
+        """Count what went wrong with a prediction, and log it now and then."""
         self.counts[kind] += 1
         failures = self.counts[kind]
         if failures & (failures - 1) == 0:  # the 1st, 2nd, 4th, 8th...: seen, but no flood

@@ -8,7 +8,7 @@ because keys do not change while an item is held, save when all are declared out
 import sys
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Generic, Protocol, TypeVar
 
 from vllm_sjf.config import TrafficClass
@@ -314,12 +314,8 @@ class RankedQueue(Generic[Item]):
 
     def _rank_outdated(self) -> None:
         # Whoever is ranked goes to the end, so that the outdated are always the first.
-        outdated = [
-            entry
-            for entry in islice(self._entries.values(), MOVED_PER_STEP)
-            if entry.ranking != self._ranking
-        ]
-        for entry in outdated:
+        first = islice(self._entries.values(), MOVED_PER_STEP)
+        for entry in list(takewhile(lambda each: each.ranking != self._ranking, first)):
             self.add_request(entry.item)
 
     def _lane_of(self, entry: Entry[Item]) -> Lane[Item]:

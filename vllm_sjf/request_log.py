@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -172,8 +172,11 @@ class RequestLog:
         path = self._folder / f"requests-{stamp}-{os.getpid()}-{self._serial:06d}.parquet"
         beside = path.with_name(f"{path.name}.tmp")
         schema = _schema(self._with_token_ids)
-        pq.write_table(pa.Table.from_pylist(rows, schema=schema), beside, compression="zstd")
-        beside.replace(path)
+        try:
+            pq.write_table(pa.Table.from_pylist(rows, schema=schema), beside, compression="zstd")
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
 
     def _delete_oldest(self) -> None:
         files = sorted(self._folder.glob(PATTERN))  # by name is by time
@@ -186,24 +189,13 @@ class RequestLog:
             total -= sizes[each]
 
 
-_PLAIN = (
-    "model",
-    "traffic_class",
-    "priority",
-    "max_tokens",
-    "output_tokens",
-    "finish_reason",
-    "score",
-    "predicted_tokens",
-    "hint_tokens",
-    "ranked_by",
-)
+_PLAIN = tuple(each.name for each in fields(LogRecord) if each.name != "prompt")
 
 
 def _schema(with_token_ids: bool) -> "pa.Schema":
     import pyarrow as pa
 
-    fields = [
+    columns = [
         ("at_unix_s", pa.float64()),
         ("model", pa.string()),
         ("adapter", pa.string()),
@@ -225,5 +217,5 @@ def _schema(with_token_ids: bool) -> "pa.Schema":
         ("feature_dense", pa.list_(pa.float32())),
     ]
     if with_token_ids:
-        fields.append(("prompt_token_ids", pa.list_(pa.int64())))
-    return pa.schema(fields, metadata={"feature_version": str(FEATURE_VERSION)})
+        columns.append(("prompt_token_ids", pa.list_(pa.int64())))
+    return pa.schema(columns, metadata={"feature_version": str(FEATURE_VERSION)})

@@ -20,7 +20,6 @@ SCHEDULER_NAMES = frozenset(
         "vllm_sjf.engine.scheduler.SJFAsyncScheduler",
     }
 )
-NOT_A_FOLDER = frozenset({"online", "none"})  # values of sjf.predictor that name no artifact
 EXIT_REFUSED = 2
 # The options that we must understand; everything else goes to vLLM unread.
 _OURS = ("--predictor", "--additional-config", "--scheduler-cls")
@@ -60,6 +59,8 @@ def plan(argv: Sequence[str]) -> ServePlan:
     from vLLM's ``--config`` file; all are merged, in the order file, JSON, dotted,
     ``--predictor``. Keys that are not ours are kept as they are.
     """
+    from vllm_sjf.config import NO_PREDICTOR, ONLINE
+
     control = CONTROL in argv
     rest, found, dotted = _scan([each for each in argv if each != CONTROL])
     from_file = _read_config_file(found.get("--config"))
@@ -98,7 +99,9 @@ def plan(argv: Sequence[str]) -> ServePlan:
         )
     predictor = found.get("--predictor")
     if predictor is not None:
-        sjf["predictor"] = predictor if predictor in NOT_A_FOLDER else _absolute(predictor)
+        sjf["predictor"] = (
+            predictor if predictor in (ONLINE, NO_PREDICTOR) else _absolute(predictor)
+        )
 
     model = _positional(rest) or option("--model") or _model_among(rest)
     source = option("--tokenizer") or model

@@ -10,6 +10,7 @@ import os
 
 TOKEN_ENV = "SJF_MIDDLEWARE_TOKEN"
 TRUSTED_KEY = "sjf_trusted_class"
+CLASS_KEY = "traffic_class"  # what a client may ask for itself
 
 
 def server_token() -> str | None:

@@ -16,8 +16,8 @@ from sjf_predictor.base import LengthPredictor, PromptFeatures, Scores
 from sjf_predictor.features import FeatureRow, extract
 from sjf_predictor.frame import PromptFrame
 from sjf_predictor.length import LengthDistribution
-from sjf_predictor.manifest import Manifest, write_artifact
-from sjf_predictor.online_calibration import OnlineCalibration, Tensors, log_normal_rows
+from sjf_predictor.manifest import Manifest, Tensors, write_artifact
+from sjf_predictor.online_calibration import OnlineCalibration, log_normal_rows
 from sjf_predictor.online_ridge import WindowRidge
 
 KIND = "online"
@@ -46,16 +46,13 @@ class OnlinePredictor:
 
     slow: ClassVar[bool] = False
 
-    def __init__(
-        self, frame: PromptFrame, prior: LengthPredictor | None = None, *, seed: int = 0
-    ) -> None:
+    def __init__(self, frame: PromptFrame, prior: LengthPredictor | None = None) -> None:
         if prior is not None and prior.slow:
             raise ValueError(f"a predictor of kind {prior.kind} is too slow to be a prior")
         self.kind = KIND
         self.frame = frame
         self.prior = prior
-        self._seed = seed
-        self._base = WindowRidge(seed=seed)
+        self._base = WindowRidge()
         self._adapters: OrderedDict[str, WindowRidge] = OrderedDict()
         self._rows: OrderedDict[int, tuple[PromptFeatures, FeatureRow, float]] = OrderedDict()
         knots = np.linspace(log(OFFSET_TOKENS + 1), log(OFFSET_TOKENS + 8192), _KNOTS)
@@ -117,7 +114,7 @@ class OnlinePredictor:
         if not adapter:
             return self._base
         if adapter not in self._adapters:
-            self._adapters[adapter] = WindowRidge(seed=self._seed)
+            self._adapters[adapter] = WindowRidge()
             if len(self._adapters) > MAX_ADAPTERS:
                 self._adapters.popitem(last=False)
         self._adapters.move_to_end(adapter)
@@ -149,7 +146,7 @@ class OnlinePredictor:
                 calibration[kind.removeprefix("calibration.")] = value
         models = {}
         for name, parts in by_model.items():
-            models[name] = WindowRidge(seed=self._seed)
+            models[name] = WindowRidge()
             models[name].restore(parts)
         self.calibration.restore(calibration)
         self._base = models.pop("")

@@ -8,7 +8,6 @@ answers that were cut, stochastically monotone in the score).
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +15,9 @@ import numpy.typing as npt
 from sjf_predictor.base import LengthPredictor, PromptFeatures, Scores
 from sjf_predictor.calibration import Calibration, bucket_index, table_of
 from sjf_predictor.length import LengthDistribution, bucket_values
+from sjf_predictor.manifest import Tensors
 
 Floats = npt.NDArray[np.float64]
-Tensors = dict[str, npt.NDArray[Any]]
 
 HALF_LIFE_COMPLETIONS = 2000
 PRIOR_COMPLETIONS = 8.0

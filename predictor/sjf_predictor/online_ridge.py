@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sjf_predictor.features import BAG_OFFSET, BUCKETS, DENSE_NAMES, FeatureRow
+from sjf_predictor.manifest import Tensors
 
 RIDGE = 0.3
 REPLAYS = 8
@@ -31,8 +32,6 @@ _WIDTH = len(DENSE_NAMES) + 1  # one more for the intercept
 _CENTRE = np.array([5.0, 4.0, 5.0, 0.5, 1.0, 0.0, 0.0, 0.0], np.float32)
 _SCALE = np.array([15.0, 15.0, 15.0, 5.0, 5.0, 5.0, 5.0, 5.0], np.float32)
 _LIMIT = 0.5  # of a dense value: a linear term must not extrapolate to sizes never seen
-
-Tensors = dict[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,8 +59,6 @@ class WindowRidge:
 
     max_examples: int = MAX_EXAMPLES
     max_features: int = MAX_FEATURES
-    replays: int = REPLAYS
-    seed: int = 0
     learned: int = 0
     _weights: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros(BUCKETS, np.float32))
     _dense: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros(_WIDTH, np.float32))
@@ -70,11 +67,7 @@ class WindowRidge:
     _coefficients: list[float] = field(default_factory=list)
     _oldest: int = 0  # place in both lists; what is before it is gone
     _features: int = 0
-    _random: random.Random = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Seed the draw of replays."""
-        self._random = random.Random(self.seed)
+    _random: random.Random = field(default_factory=lambda: random.Random(0))
 
     def __len__(self) -> int:
         """Return how many examples are kept."""
@@ -91,17 +84,10 @@ class WindowRidge:
         """Take in one completion. label: in score units; cut: it is a lower bound."""
         indices = row.indices.astype(np.int32)
         values = self._weighted(row.indices, row.values).astype(np.float16)
-        dense = _dense_part(row.dense)
-        plain = values.astype(np.float32)
-        norm = float(plain @ plain) + float(dense @ dense)
-        self._make_room(len(indices))
-        self._examples.append(Example(indices, values, dense, label, cut, norm))
-        self._coefficients.append(0.0)
-        self._features += len(indices)
-        self._seen[indices] += 1.0
+        self._keep(_example(indices, values, _dense_part(row.dense), label, cut), 0.0)
         self.learned += 1
         self._ascend(len(self._examples) - 1)
-        for _ in range(min(self.replays, len(self) - 1)):
+        for _ in range(min(REPLAYS, len(self) - 1)):
             self._ascend(self._random.randrange(self._oldest, len(self._examples)))
 
     def snapshot(self) -> Callable[[], Tensors]:
@@ -128,8 +114,10 @@ class WindowRidge:
         return tensors
 
     def restore(self, tensors: Tensors) -> None:
-        """Take over a window that ``snapshot`` gave. Raises ValueError when it makes no sense."""
-        fresh = WindowRidge(self.max_examples, self.max_features, self.replays, self.seed)
+        """Take over a window that ``snapshot`` gave, into a new model.
+
+        Raises ValueError, and changes nothing, when it makes no sense.
+        """
         ends = np.cumsum(tensors["sizes"])
         count, features = len(ends), int(ends[-1]) if len(ends) else 0
         for name, shape in {
@@ -144,28 +132,28 @@ class WindowRidge:
                 raise ValueError(f"{name} does not belong to {count} examples")
         if features and not 0 <= tensors["indices"].min() <= tensors["indices"].max() < BUCKETS:
             raise ValueError("an index beyond the feature space")
+        learned = int(tensors["learned"][0])
         for place, end in enumerate(ends.tolist()):
             begin = end - int(tensors["sizes"][place])
-            values = tensors["values"][begin:end].astype(np.float16)
-            dense = tensors["dense"][place].astype(np.float32)
-            plain = values.astype(np.float32)
-            example = Example(
+            example = _example(
                 tensors["indices"][begin:end].astype(np.int32),
-                values,
-                dense,
+                tensors["values"][begin:end].astype(np.float16),
+                tensors["dense"][place].astype(np.float32),
                 float(tensors["labels"][place]),
                 bool(tensors["cut"][place]),
-                float(plain @ plain) + float(dense @ dense),
             )
-            fresh._make_room(len(example.indices))
-            fresh._examples.append(example)
-            fresh._coefficients.append(float(tensors["coefficients"][place]))
-            fresh._features += len(example.indices)
-            fresh._seen[example.indices] += 1.0
-            fresh._shift(example, plain, fresh._coefficients[-1])
-        fresh.learned = int(tensors["learned"][0])
-        for name in self.__slots__:
-            setattr(self, name, getattr(fresh, name))
+            coefficient = float(tensors["coefficients"][place])
+            self._keep(example, coefficient)
+            self._shift(example, example.values.astype(np.float32), coefficient)
+        self.learned = learned
+
+    def _keep(self, example: Example, coefficient: float) -> None:
+        """Put an example into the window; its term in the weights is the caller's affair."""
+        self._make_room(len(example.indices))
+        self._examples.append(example)
+        self._coefficients.append(coefficient)
+        self._features += len(example.indices)
+        self._seen[example.indices] += 1.0
 
     def _make_room(self, features: int) -> None:
         while len(self) and (
@@ -212,6 +200,18 @@ class WindowRidge:
         # Indices within an example are distinct, so this adds each once.
         self._weights[example.indices] += np.float32(by) * values
         self._dense += np.float32(by) * example.dense
+
+
+def _example(
+    indices: npt.NDArray[np.int32],
+    values: npt.NDArray[np.float16],
+    dense: npt.NDArray[np.float32],
+    label: float,
+    cut: bool,
+) -> Example:
+    plain = values.astype(np.float32)
+    norm = float(plain @ plain) + float(dense @ dense)
+    return Example(indices, values, dense, label, cut, norm)
 
 
 def _dense_part(dense: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

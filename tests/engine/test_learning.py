@@ -1,6 +1,7 @@
 """Learning and guards on the real schedulers: off is FCFS, switching loses nobody, all persists."""
 
 import random
+import threading
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ from vllm.v1.request import RequestStatus
 
 from sjf_bench.simulator import EngineShape, SimulatedRequest, Simulation
 from sjf_predictor.base import PromptFeatures
+from vllm_sjf.engine import state_keeper
 from vllm_sjf.engine.learning import outcome_of
 from vllm_sjf.engine.state_keeper import StateKeeper
 from vllm_sjf.jobs import PredictionSource
@@ -193,3 +195,24 @@ def test_it_is_saved_now_and_then_and_never_while_a_save_runs(tmp_path):
     keeper.step(200.0)
     keeper.close()
     assert keeper.saves == 3
+
+
+def test_the_last_save_does_not_wait_for_one_that_hangs(tmp_path, monkeypatch):
+    monkeypatch.setattr(state_keeper, "CLOSE_TIMEOUT_S", 0.01)
+    begun, go_on = threading.Event(), threading.Event()
+    written = []
+
+    def write(path, tensors, facts):
+        written.append(facts["n"])
+        begun.set()
+        go_on.wait(10)
+
+    monkeypatch.setattr(state_keeper, "write_state", write)
+    numbers = iter(range(10))
+    keeper = StateKeeper(tmp_path / "a", {}, lambda: (dict, {"n": next(numbers)}), 60.0)
+    keeper.save_in_background()
+    assert begun.wait(10)
+    keeper.close()
+    go_on.set()
+
+    assert written == [0]

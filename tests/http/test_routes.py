@@ -118,6 +118,7 @@ def test_mode_is_switched_everywhere_and_both_modes_are_told(ask, caplog):
 BAD = [
     ("mode", b"{", ADMIN, 400, "JSON"),
     ("mode", b"[]", ADMIN, 400, "object"),
+    ("mode", b"[" * 60000, ADMIN, 400, "JSON"),
     ("mode", b'{"mode": "lifo"}', ADMIN, 400, "lifo"),
     ("mode", b'{"mod": "fcfs"}', ADMIN, 400, "mode"),
     ("mode", b'{"mode": "fcfs"}', {}, 403, admin.HEADER),

@@ -9,9 +9,10 @@ pytest.importorskip("sklearn")
 
 from sjf_predictor import artifact
 from sjf_predictor.base import PromptFeatures
+from sjf_predictor.chat_frame import turn_header
 from sjf_predictor.features import extract
 from sjf_training.data import DataError, Dataset, parse_row, read_dataset
-from sjf_training.frame import learn_frame, turn_header
+from sjf_training.frame import learn_frame
 from sjf_training.prepare import halves, row_features
 from sjf_training.prompt_ids import load_tokenizer, prompt_token_ids
 from sjf_training.train import train_linear

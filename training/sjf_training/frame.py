@@ -15,8 +15,6 @@ from sjf_predictor.frame import (
 )
 from sjf_training.prompt_ids import ChatTokenizer
 
-__all__ = ["learn_frame", "turn_header"]
-
 MIN_RUN_TOKENS = 8
 MAX_PREFIXES = 256
 MAX_SUFFIX_TOKENS = 64

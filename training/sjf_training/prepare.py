@@ -12,7 +12,7 @@ from sjf_predictor.calibration import Calibration, Observations
 from sjf_predictor.features import FEATURE_VERSION
 from sjf_predictor.frame import PromptFrame, Tokens
 from sjf_predictor.manifest import Manifest, fingerprint
-from sjf_training.data import DataError, Dataset, Row, hash_of
+from sjf_training.data import SPLITS, DataError, Dataset, Row, hash_of
 from sjf_training.frame import learn_frame
 from sjf_training.prompt_ids import ChatTokenizer, row_token_ids
 from sjf_training.ranking import kendall_tau
@@ -39,8 +39,7 @@ class Prepared:
 def prepare(dataset: Dataset, tokenizer: ChatTokenizer, step: Step) -> Prepared:
     """Tokenize every prompt and learn the frame. Raises DataError when there are too few rows."""
     train, validation, test = (
-        [row for row in dataset.rows if row.split == split]
-        for split in ("train", "validation", "test")
+        [row for row in dataset.rows if row.split == split] for split in SPLITS
     )
     if len(train) < MIN_TRAIN_ROWS or len(validation) < MIN_VALIDATION_ROWS:
         raise DataError(

@@ -1,5 +1,7 @@
 """How well scores rank true lengths."""
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
@@ -25,12 +27,18 @@ def kendall_interval(
     """Return the 95% bootstrap interval (percentiles) of tau-b over prompts."""
     if len(scores) < 2:
         return 0.0, 0.0
+    return bootstrap_interval(
+        lambda chosen: kendall_tau(scores[chosen], true[chosen]), len(scores), seed, samples
+    )
+
+
+def bootstrap_interval(
+    statistic: Callable[[npt.NDArray[np.int64]], float], count: int, seed: int, samples: int
+) -> tuple[float, float]:
+    """Return the 95% percentile interval of a statistic of ``count`` things, by their places."""
     rng = np.random.default_rng(seed)
-    taus = []
-    for _ in range(samples):
-        chosen = rng.integers(len(scores), size=len(scores))
-        taus.append(kendall_tau(scores[chosen], true[chosen]))
-    low, high = np.percentile(taus, [2.5, 97.5])
+    drawn = [statistic(rng.integers(count, size=count)) for _ in range(samples)]
+    low, high = np.percentile(drawn, [2.5, 97.5])
     return float(low), float(high)
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sjf_predictor.base import LengthPredictor
 from sjf_training.data import BadRowError, DataError, Row, parse_row
 from sjf_training.prepare import row_features
-from sjf_training.ranking import kendall_tau
+from sjf_training.ranking import bootstrap_interval, kendall_tau
 from sjf_training.raw import raw_rows
 
 RESAMPLES = 400
@@ -83,13 +83,13 @@ def compare(
     scores = np.asarray(predictor.score(prompts), dtype=np.float64)
     true = np.array([row.output_tokens for row in rows], dtype=np.float64)
     step("comparing")
-    rng = np.random.default_rng(seed)
-    gains = []
-    for _ in range(RESAMPLES):
-        drawn = rng.integers(len(rows), size=len(rows))
-        gains.append(
+    low, high = bootstrap_interval(
+        lambda drawn: (
             kendall_tau(scores[drawn], true[drawn]) - kendall_tau(served[drawn], true[drawn])
-        )
-    low, high = np.quantile(gains, (0.025, 0.975))
+        ),
+        len(rows),
+        seed,
+        RESAMPLES,
+    )
     served_tau, new_tau = kendall_tau(served, true), kendall_tau(scores, true)
-    return Comparison(len(rows), served_tau, new_tau, new_tau - served_tau, float(low), float(high))
+    return Comparison(len(rows), served_tau, new_tau, new_tau - served_tau, low, high)

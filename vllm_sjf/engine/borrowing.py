@@ -9,6 +9,7 @@ from vllm.v1.request import Request, RequestStatus
 
 from vllm_sjf.config import SJFConfig
 from vllm_sjf.engine import kv
+from vllm_sjf.engine.requests import ANSWERED
 from vllm_sjf.jobs import Job, Reason
 from vllm_sjf.policy.controller import Signals, Tap, TapState, advance, opened
 from vllm_sjf.policy.window import WindowedQuantile, WindowedSum
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 logger = init_logger("vllm.sjf")
 
 CHECK_INTERVAL_S = 0.02
-ANSWERED = (RequestStatus.FINISHED_STOPPED, RequestStatus.FINISHED_LENGTH_CAPPED)
 QUANTILE = 0.95
 FEWEST_FOR_BURN = 20  # answers in the window, below which one miss says too little
 

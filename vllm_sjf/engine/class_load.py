@@ -18,6 +18,9 @@ class EngineLoad:
 
     What runs is counted once a step, and those that vLLM's loop admits are added as it appends
     them to ``running``; only steps in which somebody asks are counted at all.
+
+    limits_prefill: whether any class may be short of prefill tokens in this step. vLLM asks for
+        every running request, so where nothing is limited the question must cost nothing.
     """
 
     def __init__(self, scheduler: "SJFMixin") -> None:
@@ -27,6 +30,7 @@ class EngineLoad:
         self._blocks: Counter[str] = Counter()
         self._prefilled: Counter[str] = Counter()  # tokens of this step
         self._charges: dict[str, tuple[float, int]] = {}  # id -> (expected, tokens before)
+        self.limits_prefill = False
 
     @property
     def slots(self) -> int:
@@ -37,6 +41,10 @@ class EngineLoad:
         """Forget what was counted for the last step."""
         self._recount()
         self._prefilled.clear()
+        scheduler = self._scheduler
+        self.limits_prefill = scheduler.borrowing is not None or any(
+            each.max_prefill_tokens_per_step is not None for each in scheduler.gate.classes.values()
+        )
 
     def running(self, traffic_class: str) -> int:
         """Return how many requests of a class run now."""

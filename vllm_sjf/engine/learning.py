@@ -47,12 +47,6 @@ def outcome_of(request: Request) -> tuple[int, bool] | None:
     return None
 
 
-def _expected_tokens(prediction: Prediction | None, max_tokens: int) -> float | None:
-    if prediction is None or prediction.length is None:
-        return None
-    return prediction.length.expected_tokens(max_tokens)
-
-
 class EngineLearning:
     """The scheduler's ear for completions."""
 
@@ -180,9 +174,11 @@ class EngineLearning:
                 max_tokens=request.max_tokens,
                 output_tokens=tokens,
                 finish_reason=finish_reason,
-                score=predicted.score if predicted is not None else None,
-                predicted_tokens=_expected_tokens(predicted, request.max_tokens),
-                hint_tokens=_expected_tokens(hint, request.max_tokens),
+                score=predicted.score if predicted else None,
+                predicted_tokens=predicted.expected_tokens(request.max_tokens)
+                if predicted
+                else None,
+                hint_tokens=hint.expected_tokens(request.max_tokens) if hint else None,
                 ranked_by=str(job.prediction.source),
             )
         )
@@ -210,14 +206,7 @@ class EngineLearning:
         )
 
     def _failed(self, error: Exception) -> None:
-        counts = self._scheduler.prediction.counts
-        counts["lesson_failed"] += 1
-        if counts["lesson_failed"] & (counts["lesson_failed"] - 1) == 0:
-            logger.warning(
-                "sjf: the predictor could not learn from a completion (%d so far): %r",
-                counts["lesson_failed"],
-                error,
-            )
+        self._scheduler.prediction.count_failure("lesson_failed", repr(error), "nothing learned")
 
     def _keeper_for(self, vllm_config: "VllmConfig", fingerprint: str | None) -> StateKeeper | None:
         online = self._config.online

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from vllm.v1.request import Request, RequestStatus
 
 from vllm_sjf.config import Mode, SJFConfig
+from vllm_sjf.engine.requests import ANSWERED
 from vllm_sjf.jobs import PredictionSource, Reason
 from vllm_sjf.policy.controller import Tap
 from vllm_sjf.policy.limits import DEADLINE_KEY
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from vllm_sjf.engine.scheduler import SJFMixin
 
 LEVELS_INTERVAL_S = 1.0
-ANSWERED = frozenset({RequestStatus.FINISHED_STOPPED, RequestStatus.FINISHED_LENGTH_CAPPED})
 LIMITS = ("max_queued_requests", "max_queued_tokens", "max_preemptions", DEADLINE_KEY)
 FAILURES = (
     "hint_invalid",
@@ -105,8 +105,8 @@ class Meter:
             metrics.observe(
                 "per_token_latency_seconds", (now_s - job.arrival_s) / max(tokens, 1), name
             )
-            if job.prediction.length is not None:
-                predicted = job.prediction.length.expected_tokens(job.max_tokens)
+            predicted = job.prediction.expected_tokens(job.max_tokens)
+            if predicted is not None:
                 metrics.observe("length_ratio", tokens / predicted, job.prediction.source)
         else:
             metrics.count("aborted_requests", name)

@@ -93,7 +93,6 @@ class Operator:
             return refused
         request = self._find(request_id)
         job = scheduler.ledger.job(request.request_id)
-        length = job.prediction.length
         return {
             "request_id": request.request_id,
             "status": request.status.name.lower(),
@@ -102,7 +101,7 @@ class Operator:
             "priority": job.priority,
             "age_s": scheduler.clock() - job.arrival_s,
             "uncached_prompt_tokens": job.uncached_prompt_tokens,
-            "predicted_tokens": None if length is None else length.expected_tokens(job.max_tokens),
+            "predicted_tokens": job.prediction.expected_tokens(job.max_tokens),
             "source": str(job.prediction.source),
             "cost_tokens": scheduler.ordering.cost_tokens(job),
             "virtual_start_s": scheduler.ordering.virtual_start_s(job),

@@ -65,7 +65,7 @@ class Reporter:
             class_rank=self._class_ranks[job.traffic_class],
             priority=job.priority,
             uncached_prompt_tokens=job.uncached_prompt_tokens,
-            predicted_tokens=_expected_tokens(job.prediction, job.max_tokens),
+            predicted_tokens=job.prediction.expected_tokens(job.max_tokens),
             source=job.prediction.source,
             cost_tokens=ordering.cost_tokens(job),
             virtual_start_s=ordering.virtual_start_s(job),
@@ -76,7 +76,7 @@ class Reporter:
         self._record(
             "predicted",
             job.request_id,
-            predicted_tokens=_expected_tokens(prediction, job.max_tokens),
+            predicted_tokens=prediction.expected_tokens(job.max_tokens),
         )
 
     def held_back(self, request_id: str) -> None:
@@ -155,10 +155,10 @@ class Reporter:
             return
         try:
             what(self._meter, *args)
-        except Exception:
+        except Exception as error:  # a full disk under the metrics' files, or a fault of ours
             self._meter = None
             self.counts["metrics_failed"] += 1
-            logger.exception("sjf: metrics are no longer updated, since this failed")
+            logger.exception("sjf: metrics are no longer updated: %r", error)
 
     def _tell_counts(self) -> None:
         """Log all counters once in a while, when any of them has moved."""
@@ -199,10 +199,6 @@ class Reporter:
     def _record(self, event: str, request_id: str, **details: Any) -> None:  # noqa: ANN401
         if self._log is not None:
             self._log.record(event, request_id, self._scheduler.clock(), **details)
-
-
-def _expected_tokens(prediction: Prediction, max_tokens: int) -> float | None:
-    return None if prediction.length is None else prediction.length.expected_tokens(max_tokens)
 
 
 def _make_meter(scheduler: "SJFMixin", config: SJFConfig) -> Meter | None:

@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-from vllm.v1.request import Request
+from vllm.v1.request import Request, RequestStatus
 
 from sjf_predictor.base import PromptFeatures
 from vllm_sjf import trust
 from vllm_sjf.config import SJFConfig
 
-CLASS_KEY = "traffic_class"
+# How a request ends that got its answer, whole or up to its cap.
+ANSWERED = frozenset({RequestStatus.FINISHED_STOPPED, RequestStatus.FINISHED_LENGTH_CAPPED})
 
 
 def xargs_of(request: Request) -> Mapping[str, Any]:
@@ -55,7 +56,7 @@ def traffic_class(xargs: Mapping[str, Any], priority: int, config: SJFConfig) ->
     vouched = trust.verify(xargs.get(trust.TRUSTED_KEY), trust.server_token())
     if vouched is not None and vouched in by_name:
         return vouched, False
-    asked = xargs.get(CLASS_KEY)
+    asked = xargs.get(trust.CLASS_KEY)
     if asked is not None:
         claimed = by_name.get(asked) if isinstance(asked, str) else None
     else:

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from vllm.v1.request import Request, RequestStatus
+from vllm.v1.request import Request
 
 from vllm_sjf.engine import compat, kv
+from vllm_sjf.engine.requests import ANSWERED
 from vllm_sjf.jobs import Job, PredictionSource
 from vllm_sjf.policy.admission import CoverageCorrection, predicted_peak_tokens
 
@@ -106,10 +107,7 @@ class KVReservation:
         reserved = self._reserved.pop(request.request_id, None)
         if job is None or job.prediction.source is not PredictionSource.PREDICTOR:
             return
-        if request.status not in (
-            RequestStatus.FINISHED_STOPPED,
-            RequestStatus.FINISHED_LENGTH_CAPPED,
-        ):
+        if request.status not in ANSWERED:
             return
         if reserved is None:
             reserved = self._growth_tokens(job, 0)

@@ -210,7 +210,7 @@ class SJFMixin(_Base):
         tokens: int = super()._reserve_prefill_lookahead(
             request, num_computed_tokens, num_new_tokens
         )
-        if not self.modes.orders:
+        if not self.load.limits_prefill or not self.modes.orders:
             return tokens
         return self.load.prefill_chunk(request, num_computed_tokens, tokens)
 

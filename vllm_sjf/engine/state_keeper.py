@@ -11,6 +11,8 @@ from vllm_sjf.state_file import StateError, Tensors, read_state, set_aside, writ
 
 logger = init_logger("vllm.sjf")
 
+CLOSE_TIMEOUT_S = 5.0
+
 Content = tuple[Callable[[], Tensors], Mapping[str, Any]]
 
 
@@ -35,6 +37,7 @@ class StateKeeper:
         self._interval_s = interval_s
         self._due_s: float | None = None
         self._thread: threading.Thread | None = None
+        self._writing = threading.Lock()  # two at once would tear the file beside
         self.saves = 0
         self.failures = 0
 
@@ -69,14 +72,16 @@ class StateKeeper:
         self._thread.start()
 
     def close(self) -> None:
-        """Save a last time."""
+        """Save a last time; not while an earlier save hangs on its disk."""
         if self._thread is not None:
-            self._thread.join(5.0)
-        self._save(*self._collect())
+            self._thread.join(CLOSE_TIMEOUT_S)
+        if not self._writing.locked():
+            self._save(*self._collect())
 
     def _save(self, tensors: Callable[[], Tensors], facts: Mapping[str, Any]) -> None:
         try:
-            write_state(self._path, tensors(), {**self._identity, **facts})
+            with self._writing:
+                write_state(self._path, tensors(), {**self._identity, **facts})
             self.saves += 1
         except OSError as error:
             self.failures += 1

@@ -12,18 +12,15 @@ from typing import Any
 
 from vllm_sjf import trust
 from vllm_sjf.config import CONFIG_KEY, Routing, SJFConfig
-from vllm_sjf.http.refused import RefusalAnswer, answer_json
+from vllm_sjf.http.refused import Message, RefusalAnswer, Send, answer_json
 from vllm_sjf.http.rules import REWRITTEN, Routed, route
 
 logger = logging.getLogger(__name__)
 
 Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-CLASS_KEY = "traffic_class"
 REQUEST_ID = b"x-request-id"
 LOOK_UP_TIMEOUT_S = 5.0
 
@@ -90,7 +87,7 @@ class TrafficClassMiddleware:
             return body
         try:
             fields = json.loads(body)
-        except ValueError:
+        except (ValueError, RecursionError):
             return body  # vLLM says what is wrong with it
         if not isinstance(fields, dict):
             return body
@@ -102,7 +99,7 @@ class TrafficClassMiddleware:
         xargs.pop(trust.TRUSTED_KEY, None)
         if routed.traffic_class is not None:
             if self._token is None:
-                xargs[CLASS_KEY] = routed.traffic_class
+                xargs[trust.CLASS_KEY] = routed.traffic_class
             else:
                 xargs[trust.TRUSTED_KEY] = trust.sign(routed.traffic_class, self._token)
         return json.dumps({**fields, "vllm_xargs": xargs}).encode()

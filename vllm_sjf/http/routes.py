@@ -62,7 +62,7 @@ async def _change(request: Request, call: str, arguments: dict[str, Any]) -> JSO
         return _audited(request, call, arguments, _error(400, "the body is too large"))
     try:
         changes = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return _audited(request, call, arguments, _error(400, f"the body is no JSON: {error}"))
     if not isinstance(changes, dict):
         return _audited(request, call, arguments, _error(400, "the body must be a JSON object"))

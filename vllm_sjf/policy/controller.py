@@ -89,13 +89,11 @@ def advance(state: TapState, signals: Signals, config: Borrowing) -> TapState:
         if state.tap is Tap.CLOSED:
             return replace(state, why=why)
         return _turned(state, Tap.CLOSED, 0, why, now_s)
-    if idle_since_s is not None and now_s - idle_since_s >= config.idle_open_s:
-        if state.tap is Tap.OPEN:
-            return replace(state, allowance=signals.most)
-        return _turned(state, Tap.OPEN, signals.most, "no protected work", now_s)
-    healthy_s = 0.0 if healthy_since_s is None else now_s - healthy_since_s
     if state.tap is Tap.OPEN:
         return replace(state, allowance=signals.most)
+    if idle_since_s is not None and now_s - idle_since_s >= config.idle_open_s:
+        return _turned(state, Tap.OPEN, signals.most, "no protected work", now_s)
+    healthy_s = 0.0 if healthy_since_s is None else now_s - healthy_since_s
     if state.tap is Tap.CLOSED:
         if healthy_since_s is None or healthy_s < config.sustain_s:
             return state
