@@ -96,3 +96,17 @@ def test_without_a_queue_harm_is_what_is_looked_for(tmp_path):
     waits = {"wait_p99_s": 3.0}
     found = judged(tmp_path, rho=0.5, fcfs=waits, ours={"ttft_p99_s": 11.5})
     assert found["p99 TTFT, ours minus FCFS, s, worst seed"].met is False
+
+
+def test_results_that_are_not_finished_are_judged_as_far_as_they_go(tmp_path):
+    matrix = Matrix.model_validate(
+        {"loads": [1.1], "seeds": [0], "workloads": [{"name": "chat"}], "policies": POLICIES}
+    )
+    row = {**SHARED, "latency_per_token_mean_s": 6.0, "workload": "chat", "rho": 1.1, "seed": 0}
+    ours = {**row, "policy": "ours", "cell": "c"}
+    (tmp_path / "timing.jsonl").write_text('{"cell": "c", "wall_s": 2.0}\n{"cell": "d", "wa')
+
+    (speed,) = rows(Results(matrix, [ours]), tmp_path)
+
+    assert speed.aim == "scheduler steps a second a process"
+    assert speed.met

@@ -1,7 +1,5 @@
 """The mode is switched while the engine runs: nobody is lost, and fcfs is stock's own order."""
 
-import time
-
 import pytest
 from engine.support import SJF, decisions, workload
 from engine.test_scheduler import check_conservation, request
@@ -83,15 +81,12 @@ def test_a_long_queue_is_ranked_in_pieces():
     for index in range(2000):
         sim.add(request(f"r{index:04d}", tokens=5))
     sim.step()
-    begin_s = time.perf_counter()
     sim.scheduler.operator.set_mode("sjf")
-    switch_s = time.perf_counter() - begin_s
     assert sim.scheduler.prediction.counts["hint"] == 0
     for step in range(1, 4):
         sim.step()
         assert sim.scheduler.prediction.counts["hint"] == 64 * step
         check_conservation(sim)
-    assert switch_s < 1.0
     sim.abort("r1999")
     sim.abort("r0001")
     check_conservation(sim)

@@ -1,7 +1,6 @@
 """Features: what they see, what they must not see, and that they never change by accident."""
 
 import hashlib
-import time
 
 import numpy as np
 
@@ -73,16 +72,3 @@ def test_tail_is_seen(frame):
 def test_no_frame_at_all():
     row = extract(PromptFeatures([1, 2, 3]), PromptFrame())
     assert len(row.indices) > 0
-
-
-def test_fast_enough_for_the_engine(linear):
-    prompt = chat(np.random.default_rng(0).integers(0, 49_000, 492).tolist())
-    assert len(prompt) == 512
-    features = PromptFeatures(prompt, 512)
-    times = []
-    for _ in range(300):
-        start = time.perf_counter()
-        linear.distribution(float(linear.score([features])[0]))
-        times.append(time.perf_counter() - start)
-    # A loaded machine disturbs the median, not the quickest quarter.
-    assert np.percentile(times, 25) < 200e-6

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -30,15 +29,13 @@ def serve(*argv: str) -> subprocess.CompletedProcess:
     ],
 )
 def test_refused_before_anything_starts(argv, words):
-    started = time.monotonic()
-
     ended = serve("MODEL", *argv)
 
     assert ended.returncode == 2
     last_line = ended.stderr.strip().splitlines()[-1]
     for word in words:
         assert word in last_line
-    assert time.monotonic() - started < 20  # vLLM alone takes longer to load a model
+    assert "engine" not in (ended.stdout + ended.stderr).lower()  # none was begun
 
 
 def test_help_teaches_without_vllm():
