@@ -39,7 +39,7 @@ SUITES = {
     "contract": CONTRACT,
     "scheduler": (
         *("tests/engine", "tests/http", "tests/benchmarks/test_sim_policies.py"),
-        *("-m", "not server", *(f"--ignore={path}" for path in CONTRACT)),
+        *("-m", "not server and not slow", *(f"--ignore={path}" for path in CONTRACT)),
     ),
     "live": ("tests/engine/test_live.py", "-k", "displaced and sync and not async"),
 }
@@ -229,15 +229,18 @@ def run_suite(minor: str, suite: str, python: Path, overlay: Path | None) -> Out
     command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     command += [*SUITES[suite], f"--junitxml={report}"]
     with log.open("w") as out:
-        subprocess.run(
-            command,
-            cwd=ROOT,
-            env=environment(overlay),
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            timeout=SUITE_LIMIT_S,
-            check=False,
-        )
+        try:
+            subprocess.run(
+                command,
+                cwd=ROOT,
+                env=environment(overlay),
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                timeout=SUITE_LIMIT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise MatrixError(f"{suite}: not done after {SUITE_LIMIT_S} s") from None
     if not report.is_file():
         raise MatrixError(f"{suite}: pytest did not run (see {log.relative_to(ROOT)})")
     counts = next(ET.parse(report).getroot().iter("testsuite")).attrib
@@ -282,8 +285,10 @@ def write_page() -> None:
         cells = [result["vllm"], result["source"], others, *outcomes]
         lines.append(f"| {' | '.join(cells)} |")
     ran = f"Run on {', '.join(sorted(dates)) or 'no day'}, {platform.machine()}, CPU only."
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    after = rest.partition(END)[2]
+    before, begin, rest = PAGE.read_text().partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise SystemExit(f"{PAGE}: the marks {BEGIN} and {END} are gone; put them back")
     table = "\n".join(lines)
     PAGE.write_text(f"{before}{BEGIN}\n{table}\n\n{ran}\n{END}{after}")
 

@@ -64,21 +64,33 @@ def aims(stock: Figures, ours: Figures, without: Figures) -> list[tuple[str, str
     ]
 
 
-def run(
-    workload: str, load: float, requests: int, seed: int, blocks: int | None, console: Console
-) -> tuple[int, list[Figures]]:
-    """Return the KV blocks used and the figures of the three arms; blocks: None finds them."""
+def spec_of(workload: str, requests: int) -> WorkloadSpec:
+    """Return one of WORKLOADS."""
     arrivals, lengths = WORKLOADS[workload]
-    spec = WorkloadSpec(
+    return WorkloadSpec(
         name=workload,
         arrivals=arrivals,
         lengths=lengths,  # type: ignore[arg-type]  # pydantic checks it
         requests=requests,
         max_tokens=MAX_TOKENS,
     )
+
+
+def run(
+    spec: WorkloadSpec,
+    load: float,
+    capacity: float,
+    seed: int,
+    blocks: int | None,
+    console: Console,
+) -> tuple[int, list[Figures]]:
+    """Return the KV blocks used and the figures of the three arms; blocks: None finds them.
+
+    capacity: requests/s that the engine takes of this workload.
+    """
+    workload = spec.name
     shape, step_time = PRESETS[PRESET].shape, PRESETS[PRESET].step_time
-    with console.status(f"{workload}, load {load:g}: measuring the engine") as status:
-        capacity = saturation_requests_per_s(spec, shape, step_time)
+    with console.status(f"{workload}, load {load:g}") as status:
         if blocks is None:
             status.update(f"{workload}, load {load:g}: sizing the KV cache")
             arrived = build(spec, seed, shape.max_model_len, load * capacity)
@@ -120,8 +132,12 @@ def main(
     for name in workload or WORKLOADS:
         if name not in WORKLOADS:
             raise typer.BadParameter(f"{name}: one of {', '.join(WORKLOADS)}")
+        spec = spec_of(name, requests)
+        with console.status(f"{name}: measuring the engine"):
+            preset = PRESETS[PRESET]
+            capacity = saturation_requests_per_s(spec, preset.shape, preset.step_time)
         for rho in load or (0.9, 1.1):
-            blocks, found = run(name, rho, requests, seed, num_gpu_blocks, console)
+            blocks, found = run(spec, rho, capacity, seed, num_gpu_blocks, console)
             stock = found[0]
             table = Table(
                 "measure",

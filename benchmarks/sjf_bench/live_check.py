@@ -63,18 +63,20 @@ def _read(folder: Path) -> tuple[Any, Mapping[str, list[RequestRecord]], list[li
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         records = read_records(folder / "records.jsonl")
-    except (OSError, ValueError) as error:
-        raise WorkloadError(f"{folder} is no output folder of `vllm-sjf bench`: {error}") from error
-    made = config["workload"]
-    options = WorkloadOptions(
-        data=Path(made["data"]),
-        requests=made["requests"],
-        arrivals=Arrivals(made["arrivals"]),
-        rate_per_s=made["rate_per_s"],
-        burst_s=made["burst_s"],
-        use_validation=made["use_validation"],
-        seed=made["seed"],
-    )
+        made = config["workload"]
+        options = WorkloadOptions(
+            data=Path(made["data"]),
+            requests=made["requests"],
+            arrivals=Arrivals(made["arrivals"]),
+            rate_per_s=made["rate_per_s"],
+            burst_s=made["burst_s"],
+            use_validation=made["use_validation"],
+            seed=made["seed"],
+        )
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise WorkloadError(
+            f"{folder} is no output folder of `vllm-sjf bench`: {error!r}"
+        ) from error
     messages = [each.messages for each in make_workload(options)]
     tokenizer = load_tokenizer(Path(config["model"]))
     prompts = [ids.tolist() for ids in prompt_token_ids(tokenizer, messages)]

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from sjf_bench.sim_run import without_nan
 from sjf_bench.sim_types import EngineShape, SimulatedRequest, StepShape, StepTime
 from sjf_bench.simulator import IDLE_TICK_S, Simulation
 
@@ -191,7 +192,7 @@ def _figures(
     good = sum(
         each.ttft_s <= spec.target_ttft_s and not each.tpot_s > spec.target_itl_s for each in chats
     )
-    return {
+    found = {
         "arm": arm.name,
         "ttft_p95_s": _quantile(ttft, 0.95),
         "ttft_p99_s": _quantile(ttft, 0.99),
@@ -210,6 +211,7 @@ def _figures(
         "tokens_per_s_interactive": usage.tokens["i"] / spec.duration_s,
         "tokens_per_s_batch": usage.tokens["b"] / spec.duration_s,
     }
+    return without_nan(found)
 
 
 def _recovered_s(

@@ -65,7 +65,7 @@ def mixed(
 
     from sjf_bench.mixed import MixedSpec, arms, our_config, run, traffic, usefulness
     from sjf_bench.quiet import quiet_vllm
-    from sjf_bench.simulate_cli import _shape
+    from sjf_bench.simulate_cli import append, number, shaped
     from sjf_bench.step_time import PRESETS
     from vllm_sjf.config import ConfigError, SJFConfig
 
@@ -87,7 +87,7 @@ def mixed(
     except (ValueError, TypeError, ConfigError) as error:
         stop(f"--borrowing {borrowing}: {error}")
     quiet_vllm()
-    shape = _shape(PRESETS[preset].shape, max_num_seqs, None)
+    shape = shaped(PRESETS[preset].shape, max_num_seqs, None)
     requests = traffic(spec)
     figures = [
         run(arm, spec, requests, shape, PRESETS[preset].step_time)
@@ -102,15 +102,9 @@ def mixed(
             table.add_section()
             table.add_row(f"[bold]{title}[/bold]")
             continue
-        table.add_row(title, *(_number(each[shown[0]], shown[1]) for each in figures))
+        table.add_row(title, *(number(each[shown[0]], shown[1]) for each in figures))
     shares = [usefulness(figures, each["arm"]) for each in figures]
-    table.add_row("batch tokens/s of what is spare", *(_number(each, 2) for each in shares))
+    table.add_row("batch tokens/s of what is spare", *(number(each, 2) for each in shares))
     console.print(table)
     if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with out.open("a", encoding="utf-8") as file:
-            file.writelines(json.dumps(each) + "\n" for each in figures)
-
-
-def _number(value: float | None, digits: int) -> str:
-    return "—" if value is None or value != value else f"{value:,.{digits}f}"
+        append(out, figures)

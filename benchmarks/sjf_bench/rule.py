@@ -1,5 +1,6 @@
 """What a rival is: a rule that orders requests, and what it may see of them."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -28,7 +29,7 @@ class Waiter:
     running: bool = False
 
 
-class Rule:
+class Rule(ABC):
     """A rule with defaults: keys that never change, and nobody is displaced.
 
     source: where the rule comes from. moves: keys change while a request waits, so the queue
@@ -41,9 +42,9 @@ class Rule:
     displaces: ClassVar[bool] = False
     needs_score: ClassVar[bool] = False
 
+    @abstractmethod
     def key(self, waiter: Waiter, now_s: float) -> Key:
         """Smallest goes first; ties go by arrival, then id."""
-        raise NotImplementedError
 
     def may_displace(self, head: Waiter, running: Waiter, now_s: float) -> bool:
         """Tell whether ``head``, which waits, may take the place of ``running``."""
@@ -53,8 +54,8 @@ class Rule:
         """Return the ids of waiting requests whose key has changed since the last step."""
         return ()
 
-    def ran(self, waiters: Iterable[Waiter]) -> None:
+    def ran(self, waiters: Iterable[Waiter]) -> None:  # noqa: B027 - most rules need not know
         """These requests ran in the step just scheduled."""
 
-    def gone(self, request_id: str) -> None:
+    def gone(self, request_id: str) -> None:  # noqa: B027 - most rules need not know
         """This request will not come back."""

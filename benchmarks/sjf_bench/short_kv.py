@@ -1,6 +1,6 @@
 """Size the KV cache so that stock vLLM runs short of it: where preemption policies differ."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sjf_bench.sim_types import Counters, EngineShape, SimulatedRequest, StepTime
@@ -17,13 +17,12 @@ def short_kv_shape(
     step_time: StepTime,
     *,
     preemptions: int = 200,
-    on_probe: Callable[[int, int], None] = lambda blocks, seen: None,
 ) -> tuple[EngineShape, int]:
     """Return ``shape`` with about the most KV blocks at which stock FCFS still preempts enough.
 
     One replay with all of shape's blocks says how many are ever held; from there it steps down
     until stock preempts enough and bisects the last step, a whole replay a probe. Also returns
-    how often stock preempted there. on_probe is told of each.
+    how often stock preempted there.
     Raises WorkloadError when even the smallest pool does not make it preempt that often.
     """
     largest = max(len(each.prompt_token_ids) + each.max_tokens for each in requests)
@@ -32,7 +31,6 @@ def short_kv_shape(
     def probe(blocks: int) -> Counters:
         simulation = Simulation(replace(shape, num_gpu_blocks=blocks), step_time=step_time)
         simulation.run(requests)
-        on_probe(blocks, simulation.counters.preemptions)
         return simulation.counters
 
     ample = probe(shape.num_gpu_blocks)

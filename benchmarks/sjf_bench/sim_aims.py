@@ -1,7 +1,7 @@
 """What a comparison is to show, row by row: the aim, the figure with its interval, met or not."""
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 from sjf_bench import stats
 from sjf_bench.rivals import RULES
 from sjf_bench.sim_claims import ours_of
-from sjf_bench.sim_compare import TIMING
+from sjf_bench.sim_compare import TIMING, whole_rows
 from sjf_bench.sim_policies import NOISY, OURS, PolicySpec
 from sjf_bench.sim_report import (
     MEAN,
@@ -47,13 +47,16 @@ class Row:
 
 def rows(results: Results, folder: Path) -> list[Row]:
     """Return every aim that the matrix's policies and loads allow to be judged."""
-    ours = ours_of(results)
-    found: list[Row] = []
-    for workload in results.matrix.workloads:
-        for rho in results.matrix.loads:
-            if results.cell(workload.name, rho, ours):
-                found += _Cell(results, workload.name, rho, ours).rows()
-    return [*found, *_largest_ratio(results, ours), *_speed(results, folder)]
+    ours, matrix = ours_of(results), results.matrix
+    cells = [
+        _Cell(results, workload.name, rho, ours)
+        for workload in matrix.workloads
+        for rho in matrix.loads
+        if results.cell(workload.name, rho, ours)
+        and results.cell(workload.name, rho, matrix.baseline)
+    ]
+    found = [row for cell in cells for row in cell.rows()]
+    return [*found, *_largest_ratio(cells), *_speed(results, folder)]
 
 
 def markdown(found: Sequence[Row]) -> str:
@@ -101,7 +104,8 @@ class _Cell:
     def _row(self, aim: str, limit: float, found: Interval, *, at_least: bool = False) -> Row:
         met = found.estimate >= limit if at_least else found.estimate <= limit
         sign = "≥" if at_least else "≤"
-        return Row(aim, self.where, f"{sign} {limit:g}", interval(found, 3), bool(met))
+        known = None if math.isnan(found.estimate) else bool(met)
+        return Row(aim, self.where, f"{sign} {limit:g}", interval(found, 3), known)
 
     def _at_most(self, aim: str, figure: str, limit: float) -> Row:
         return self._row(aim, limit, self._ratio(figure, self.ours))
@@ -207,24 +211,18 @@ def is_rival(policy: PolicySpec) -> bool:
     return theirs and not policy.sees_hidden_lengths
 
 
-def _largest_ratio(results: Results, ours: str) -> Iterator[Row]:
-    def ratio(cell: _Cell) -> float:
-        return cell._ratio(MEAN, results.matrix.baseline, ours).estimate
+def _largest_ratio(cells: Sequence[_Cell]) -> Iterator[Row]:
+    def ratio(cell: _Cell) -> Interval:
+        return cell._ratio(MEAN, cell.results.matrix.baseline, cell.ours)
 
-    cells = [
-        _Cell(results, workload.name, rho, ours)
-        for workload in results.matrix.workloads
-        for rho in results.matrix.loads
-        if rho <= 1.2 and results.cell(workload.name, rho, ours)
-    ]
-    bounded = [cell for cell in cells if cell._first_token().met]
+    bounded = [cell for cell in cells if cell.rho <= 1.2 and cell._first_token().met]
     if not bounded:
         return
-    best = max(bounded, key=ratio)
-    matrix = results.matrix
-    found = best._ratio(MEAN, matrix.baseline, ours)
+    best = max(bounded, key=lambda cell: ratio(cell).estimate)
+    matrix = best.results.matrix
+    found = ratio(best)
     figure = interval(found, 2)
-    if results.cell(best.workload, best.rho, matrix.oracle):
+    if best.results.cell(best.workload, best.rho, matrix.oracle):
         figure += f"; oracle {interval(best._ratio(MEAN, matrix.baseline, matrix.oracle), 2)}"
     aim = "largest FCFS ÷ ours, mean per-token latency"
     met = found.estimate >= LARGEST_RATIO
@@ -237,7 +235,7 @@ def _speed(results: Results, folder: Path) -> Iterator[Row]:
     if not path.is_file():
         return
     steps = {row["cell"]: row["steps"] for row in results.rows}
-    timed: list[Mapping[str, Any]] = [json.loads(line) for line in path.read_text().splitlines()]
+    timed = whole_rows(path)
     rates = [steps[each["cell"]] / each["wall_s"] for each in timed if each["cell"] in steps]
     median: Callable[[Sequence[float]], Any] = np.median
     figure = f"{median(rates):,.0f} (best cell {max(rates):,.0f})" if rates else NOTHING

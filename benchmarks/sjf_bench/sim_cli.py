@@ -21,7 +21,7 @@ def compare(
     Each finished cell is kept at once; started again with the same --out it does only what is
     missing. results.jsonl has one JSON object a cell, and the same matrix gives the same bytes.
 
-    Example: vllm-sjf compare benchmarks/headline.toml --out out/headline
+    Example: vllm-sjf compare benchmarks/matrices/headline.toml --out out/headline
     """
     from sjf_bench.quiet import quiet_vllm
     from sjf_bench.sim_compare import compare as run

@@ -209,6 +209,17 @@ def _appending(path: Path) -> Iterator[IO[str]]:
         yield file
 
 
+def whole_rows(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a JSON-lines file, less the line that a kill cut short."""
+    rows = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            rows.append(json.loads(line))
+        except ValueError:
+            continue
+    return rows
+
+
 def _append(file: IO[str], line: str) -> None:
     file.write(line + "\n")
     file.flush()

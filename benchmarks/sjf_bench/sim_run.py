@@ -1,7 +1,7 @@
 """One cell of a comparison: one policy on one workload at one load with one seed."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,7 +114,12 @@ def figures(outcomes: Sequence[Outcome], counters: Counters) -> dict[str, Any]:
         "steps": counters.steps,
         **_curves(outcomes),
     }
-    return {key: None if _is_nan(value) else value for key, value in found.items()}
+    return without_nan(found)
+
+
+def without_nan(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Return figures in which what could not be measured is None: JSON has no NaN."""
+    return {key: None if _is_nan(value) else value for key, value in figures.items()}
 
 
 def _is_nan(value: object) -> bool:

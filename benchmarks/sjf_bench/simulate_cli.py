@@ -107,7 +107,7 @@ def simulate(
 
     if preset not in PRESETS:
         stop(f"--preset {preset}: one of {', '.join(PRESETS)}")
-    shape = _shape(PRESETS[preset].shape, max_num_seqs, num_gpu_blocks)
+    shape = shaped(PRESETS[preset].shape, max_num_seqs, num_gpu_blocks)
     try:
         workload = WorkloadSpec(
             name=f"{arrivals}-{lengths}",
@@ -140,10 +140,10 @@ def simulate(
     for name in policy:
         table.add_column(name, justify="right")
     for title, (key, digits) in SHOWN.items():
-        table.add_row(title, *(_number(each[key], digits) for each in figures))
+        table.add_row(title, *(number(each[key], digits) for each in figures))
     console.print(table)
     if out is not None:
-        _append(out, figures)
+        append(out, figures)
         console.print(f"figures appended to {out}")
 
 
@@ -194,9 +194,10 @@ def _simulate(
     return found
 
 
-def _shape(
+def shaped(
     shape: "EngineShape", max_num_seqs: int | None, num_gpu_blocks: int | None
 ) -> "EngineShape":
+    """Return a preset's engine with other limits, where given."""
     from dataclasses import replace
 
     if max_num_seqs is not None:
@@ -218,7 +219,8 @@ def _json(text: str) -> dict[str, Any]:
     return value
 
 
-def _append(path: Path, rows: list[dict[str, Any]]) -> None:
+def append(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Append one JSON object a line."""
     import json
 
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -226,5 +228,6 @@ def _append(path: Path, rows: list[dict[str, Any]]) -> None:
         file.writelines(json.dumps(row) + "\n" for row in rows)
 
 
-def _number(value: float | None, digits: int) -> str:
+def number(value: float | None, digits: int) -> str:
+    """Return a figure for a table."""
     return "—" if value is None else f"{value:,.{digits}f}"
