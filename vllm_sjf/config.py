@@ -209,12 +209,12 @@ class Online(_Section):
 
     prior: folder of a trained, fast artifact whose error it learns; null to start with nothing.
     state_folder: where what was learned is kept; null is ``vllm-sjf`` in vLLM's cache folder.
-    save_interval_s: how often it is saved, besides at shutdown.
+    save_interval_s: how often it is saved, besides when ranking goes on or off and at shutdown.
     """
 
     prior: Annotated[str, Field(min_length=1)] | None = None
     state_folder: Annotated[str, Field(min_length=1)] | None = None
-    save_interval_s: PositiveFloat = 300.0
+    save_interval_s: PositiveFloat = 30.0
 
 
 class RequestLogging(_Section):

@@ -216,3 +216,19 @@ def test_the_last_save_does_not_wait_for_one_that_hangs(tmp_path, monkeypatch):
     go_on.set()
 
     assert written == [0]
+
+
+def test_it_is_saved_when_ranking_goes_on_and_a_kill_then_loses_nothing_of_it(tmp_path):
+    """vLLM kills its engine when the server is stopped, so the end may never come."""
+    sim = Simulation(SHAPE, scheduler_cls=SJF)
+    learning = sim.scheduler.learning
+    path = tmp_path / "a.state"
+    learning._keeper = StateKeeper(path, {}, learning._collect, interval_s=1e9)
+    sim.run(telling_prompts(0, 260))
+    assert learning.records.trusts(PREDICTOR)
+    learning._keeper._thread.join()
+    assert learning._keeper.saves == 1
+
+    again = Simulation(SHAPE, scheduler_cls=SJF)  # the first was never shut down
+    assert StateKeeper(path, {}, list, 1e9).load(again.scheduler.learning._restore)
+    assert again.scheduler.learning.records.trusts(PREDICTOR)

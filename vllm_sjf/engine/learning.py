@@ -189,6 +189,8 @@ class EngineLearning:
 
     def _switched(self, source: PredictionSource, guard: CohortGuard) -> None:
         self._scheduler.ranked.outdate()
+        if self._keeper is not None:
+            self._keeper.hasten()
         rules, estimate = self._config.guard, guard.estimate
         assert estimate is not None
         what = "callers' hints" if source is PredictionSource.HINT else "the predictor"

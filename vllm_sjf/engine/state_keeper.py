@@ -1,4 +1,8 @@
-"""Keeps what was learned on disk: loaded at start, saved now and then and at the end."""
+"""Keeps what was learned on disk: loaded at start, saved now and then and at the end.
+
+The end is best not relied on: unless told to wait (``--shutdown-timeout``), vLLM's server kills its
+engine as soon as it is stopped.
+"""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -63,6 +67,10 @@ class StateKeeper:
             return
         self._due_s = now_s + self._interval_s
         self.save_in_background()
+
+    def hasten(self) -> None:
+        """Save at the next step: something is known that should not be lost."""
+        self._due_s = float("-inf")
 
     def save_in_background(self) -> None:
         """Save what is there now, from a thread."""
