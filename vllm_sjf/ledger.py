@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from vllm_sjf.jobs import Job, Prediction
 from vllm_sjf.lane import Rank
+from vllm_sjf.outstanding import Outstanding
 from vllm_sjf.policy.ordering import OrderingPolicy
 
 
@@ -21,6 +22,7 @@ class JobLedger:
         self._jobs: dict[str, Job] = {}
         self._ranks: dict[str, Rank] = {}
         self.by_class: Counter[str] = Counter()
+        self.outstanding = Outstanding()
 
     def __len__(self) -> int:
         """Return how many requests are alive."""
@@ -38,6 +40,7 @@ class JobLedger:
         """Begin a request's record."""
         self._jobs[job.request_id] = job
         self.by_class[job.traffic_class] += 1
+        self.outstanding.note(job)
 
     def job(self, request_id: str) -> Job:
         """Return the job of a live request."""
@@ -88,8 +91,11 @@ class JobLedger:
         job = self._jobs.pop(request_id, None)
         if job is not None:
             self.by_class[job.traffic_class] -= 1
+            self.outstanding.drop(job)
         return job
 
     def _update(self, request_id: str, **changes: object) -> None:
-        self._jobs[request_id] = replace(self._jobs[request_id], **changes)  # type: ignore[arg-type]
+        job = replace(self._jobs[request_id], **changes)  # type: ignore[arg-type]
+        self._jobs[request_id] = job
+        self.outstanding.note(job)
         self._ranks.pop(request_id, None)

@@ -74,6 +74,12 @@ SPECS = (
     Spec("gauge", "waiting_requests", "Requests that wait, held ones included.", BY_CLASS),
     Spec("gauge", "oldest_wait_seconds", "Age of the oldest waiting request.", BY_CLASS),
     Spec("gauge", "kv_share", "Share of all KV blocks that running requests hold.", BY_CLASS),
+    Spec(
+        "gauge",
+        "predicted_outstanding_tokens",
+        "Output tokens that live requests have still to make, as predicted.",
+        BY_CLASS,
+    ),
     Spec("gauge", "paused", "1 while an operator holds the class's admission.", BY_CLASS),
     Spec("gauge", "mode", "1 for the mode that is on, 0 for the others.", ("mode",)),
     Spec("gauge", "borrowing", "1 for the controller's state; all 0 while it is off.", ("state",)),

@@ -43,16 +43,20 @@ class Operator:
         """Return mode, predictor health and each class's load; O(running) and a bounded scan.
 
         By class: ``running``, ``waiting`` (requests), ``oldest_wait_s`` (null when none waits),
-        ``kv_share`` (of all KV blocks, 0 to 1), ``paused``, ``closed_by`` (why the class may
+        ``kv_share`` (of all KV blocks, 0 to 1), ``predicted_outstanding_tokens`` (output tokens
+        that its requests have still to make), ``paused``, ``closed_by`` (why the class may
         start nobody now, or null), ``rank`` and its limits under ``limits``.
         """
         scheduler = self._scheduler
         running = dict.fromkeys(scheduler.gate.classes, 0)
         blocks = dict.fromkeys(scheduler.gate.classes, 0)
+        made = dict.fromkeys(scheduler.gate.classes, 0)
+        outstanding = scheduler.ledger.outstanding
         for request in scheduler.running:
-            name = self._class_of(request)
-            running[name] += 1
-            blocks[name] += kv.held_blocks(scheduler, request)
+            job = scheduler.ledger.job(request.request_id)
+            running[job.traffic_class] += 1
+            blocks[job.traffic_class] += kv.held_blocks(scheduler, request)
+            made[job.traffic_class] += outstanding.made_of(job, request.num_output_tokens)
         oldest = self._oldest_waits_s()
         pool = max(kv.pool_blocks(scheduler), 1)
         classes = {}
@@ -63,6 +67,7 @@ class Operator:
                 "waiting": scheduler.ledger.by_class[name] - running[name],
                 "oldest_wait_s": oldest.get(name),
                 "kv_share": blocks[name] / pool,
+                "predicted_outstanding_tokens": outstanding.tokens(name) - made[name],
                 "paused": name in scheduler.gate.paused,
                 "closed_by": self._closed_by(name) if scheduler.modes.orders else None,
                 "limits": spec.model_dump(mode="json", exclude=set(FIXED)),

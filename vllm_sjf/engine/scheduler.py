@@ -30,7 +30,7 @@ from vllm_sjf.engine.operator import Operator
 from vllm_sjf.engine.preemptor import Preemptor
 from vllm_sjf.engine.refusals import Refusals
 from vllm_sjf.engine.reporter import Reporter
-from vllm_sjf.engine.requests import prompt_features, traffic_class, xargs_of
+from vllm_sjf.engine.requests import ANSWERED, prompt_features, traffic_class, xargs_of
 from vllm_sjf.engine.reservation import KVReservation
 from vllm_sjf.engine.swap import PredictorSwap
 from vllm_sjf.jobs import Job, Reason, Victim
@@ -330,6 +330,8 @@ class SJFMixin(_Base):
         self._unpredicted.discard(request.request_id)
         self.preemptor.forget(request.request_id)
         self.learning.ended(request)
+        if request.status in ANSWERED:
+            self.ledger.outstanding.answered(request.num_output_tokens)
         job = self.ledger.forget(request.request_id)
         if self.borrowing is not None and job is not None:
             self.borrowing.ended(job, request.status, request.num_output_tokens)
