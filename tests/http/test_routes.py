@@ -15,6 +15,7 @@ from fastapi import FastAPI
 from sjf_bench.simulator import EngineShape, SimulatedRequest, Simulation
 from vllm_sjf.engine import control
 from vllm_sjf.http import admin, routes
+from vllm_sjf.http.plugin import ControlPlugin
 
 SJF = "vllm_sjf.SJFScheduler"
 ADMIN = {admin.HEADER: "secret"}
@@ -164,3 +165,9 @@ def test_engines_that_cannot_be_asked_are_an_error_that_says_so(ask, sims, monke
 
     assert answer.status_code == 503
     assert "EngineCore is dead" in json.dumps(answer.json())
+
+
+def test_every_engine_that_schedules_gets_the_routes():
+    tasks = pytest.importorskip("vllm.tasks", reason="needs vLLM: pip install vllm-sjf[cpu]")
+    wanted = {*tasks.GENERATION_TASKS, *tasks.POOLING_TASKS}
+    assert set(ControlPlugin.required_tasks) == wanted

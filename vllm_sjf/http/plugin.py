@@ -4,13 +4,18 @@ from argparse import Namespace
 from typing import Any
 
 NAME = "sjf_control"
+# Whatever an engine with a scheduler does: all of vLLM's tasks but `render`, which has no engine.
+TASKS = (
+    *("generate", "transcription", "realtime"),
+    *("embed", "classify", "token_embed", "token_classify", "plugin", "embed&token_classify"),
+)
 
 
 class ControlPlugin:
     """vLLM's EndpointPlugin protocol: adds the routes under ``/v1/sjf/``."""
 
     name = NAME
-    required_tasks = ("generate",)
+    required_tasks = TASKS
 
     def attach_router(self, app: Any) -> None:  # noqa: ANN401 - a FastAPI application
         """Add the routes; called once, while vLLM builds its application."""
