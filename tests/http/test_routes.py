@@ -10,10 +10,13 @@ import pytest
 
 pytest.importorskip("vllm", reason="needs vLLM: pip install vllm-sjf[cpu]")
 
+from engine.test_swap import FINGERPRINT
 from fastapi import FastAPI
+from predictor.conftest import make_linear
 
 from sjf_bench.simulator import EngineShape, SimulatedRequest, Simulation
 from vllm_sjf.engine import control
+from vllm_sjf.engine.swap import PredictorSwap
 from vllm_sjf.http import admin, routes
 from vllm_sjf.http.plugin import ControlPlugin
 
@@ -116,6 +119,26 @@ def test_mode_is_switched_everywhere_and_both_modes_are_told(ask, caplog):
     assert "sjf audit: set_mode" in caplog.text
 
 
+def test_a_predictor_is_loaded_beside_the_steps_on_every_engine(ask, sims, tmp_path, caplog):
+    make_linear().save(tmp_path / "new")
+    for sim in sims:
+        sim.scheduler.swap = PredictorSwap(sim.scheduler, FINGERPRINT)
+
+    answer = ask(
+        "POST", "/v1/sjf/predictor", json={"predictor": str(tmp_path / "new")}, headers=ADMIN
+    )
+
+    assert answer.status_code == 200
+    assert [each["swap"]["state"] for each in answer.json()["ranks"]] == ["loading"] * 2
+    for sim in sims:
+        loading = sim.scheduler.swap._thread
+        if loading is not None:
+            loading.join()
+        sim.step()
+    assert [each["predictor"]["swap"]["state"] for each in state(ask)] == ["installed"] * 2
+    assert "sjf audit: set_predictor" in caplog.text
+
+
 BAD = [
     ("mode", b"{", ADMIN, 400, "JSON"),
     ("mode", b"[]", ADMIN, 400, "object"),
@@ -124,6 +147,9 @@ BAD = [
     ("mode", b'{"mod": "fcfs"}', ADMIN, 400, "mode"),
     ("mode", b'{"mode": "fcfs"}', {}, 403, admin.HEADER),
     ("mode", b'{"mode": "fcfs"}', {admin.HEADER: "guess"}, 403, admin.HEADER),
+    ("predictor", b'{"folder": "/new"}', ADMIN, 400, "predictor"),
+    ("predictor", b'{"predictor": 3}', ADMIN, 400, "predictor"),
+    ("predictor", b'{"predictor": "/new"}', {}, 403, admin.HEADER),
     ("classes/bulk", b'{"paused": true}', ADMIN, 404, "bulk"),
     ("classes/batch", b'{"max_wait_s": -1}', ADMIN, 400, "max_wait_s"),
     ("classes/batch", b'{"max_wait": 1}', ADMIN, 400, "max_wait"),

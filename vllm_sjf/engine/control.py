@@ -11,7 +11,12 @@ CALLS: Mapping[str, Callable[[Operator, Mapping[str, Any]], dict[str, Any]]] = {
     "state": lambda operator, _: operator.state(),
     "explain": lambda operator, given: operator.explain(given["request_id"]),
     "set_class": lambda operator, given: operator.set_class(given["name"], given["changes"]),
-    "set_mode": lambda operator, given: _set_mode(operator, given["changes"]),
+    "set_mode": lambda operator, given: operator.set_mode(
+        _only(given["changes"], "mode", "shadow")
+    ),
+    "set_predictor": lambda operator, given: operator.set_predictor(
+        _only(given["changes"], "predictor", "/predictors/new")
+    ),
 }
 
 
@@ -29,10 +34,11 @@ def answer(scheduler: Any, name: str, arguments: str) -> str:  # noqa: ANN401 - 
     return json.dumps(_finite(result), allow_nan=False)
 
 
-def _set_mode(operator: Operator, changes: Mapping[str, Any]) -> dict[str, Any]:
-    if set(changes) != {"mode"}:
-        raise OperatorError('the body must be like {"mode": "shadow"}')
-    return operator.set_mode(changes["mode"])
+def _only(changes: Mapping[str, Any], key: str, example: str) -> Any:  # noqa: ANN401 - JSON
+    """Return the one thing that a body says."""
+    if set(changes) != {key}:
+        raise OperatorError(f"the body must be like {json.dumps({key: example})}")
+    return changes[key]
 
 
 def _finite(value: Any) -> Any:  # noqa: ANN401 - any JSON value

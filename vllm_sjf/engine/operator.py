@@ -158,6 +158,20 @@ class Operator:
             raise OperatorError(str(error)) from None
         return {"mode": str(wanted), "before": str(before)}
 
+    def set_predictor(self, folder: str) -> dict[str, Any]:
+        """Begin to replace the predictor by the artifact in ``folder``; return how the ``swap`` is.
+
+        It is loaded beside the steps: ask ``state`` what became of it. Raises OperatorError for
+        what is no folder's name, and while another one is loading.
+        """
+        if not isinstance(folder, str) or not folder:
+            raise OperatorError("predictor: must be the folder of an artifact, on the server")
+        try:
+            self._scheduler.swap_predictor(folder)
+        except ConfigError as error:
+            raise OperatorError(str(error)) from None
+        return {"swap": self._scheduler.swap.state()}
+
     def _closed_by(self, name: str) -> str | None:
         self._scheduler.load.begin_step()  # what was counted is of the last step
         return self._scheduler.gate.closed_by(name)

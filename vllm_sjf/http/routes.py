@@ -29,6 +29,7 @@ def attach(app: FastAPI) -> None:
         ("/requests/{request_id}", get_request, "GET"),
         ("/classes/{name}", post_class, "POST"),
         ("/mode", post_mode, "POST"),
+        ("/predictor", post_predictor, "POST"),
     ):
         app.add_api_route(PREFIX + path, endpoint, methods=[method], tags=["vllm-sjf"])
 
@@ -51,6 +52,11 @@ async def post_class(request: Request, name: str) -> JSONResponse:
 async def post_mode(request: Request) -> JSONResponse:
     """Switch between sjf, shadow and fcfs."""
     return await _change(request, "set_mode", {})
+
+
+async def post_predictor(request: Request) -> JSONResponse:
+    """Begin to load another predictor, which replaces the one in use."""
+    return await _change(request, "set_predictor", {})
 
 
 async def _change(request: Request, call: str, arguments: dict[str, Any]) -> JSONResponse:
