@@ -109,6 +109,7 @@ class Reason(StrEnum):
 
     HIGHER_CLASS_WAITS = "higher_class_waits"
     MUCH_SHORTER_WAITS = "much_shorter_waits"
+    TOKENS_TOO_SLOW = "tokens_too_slow"  # of a class that borrowing protects
     KV_SHORT = "kv_short"
     CACHE_RESET = "cache_reset"
 

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from engine.support import SJF
@@ -92,6 +93,36 @@ def test_pressure_closes_for_new_batch_work_and_shrinks_its_prompts():
     assert view["state"] in ("throttled", "open")
     assert view["pressures"]
     assert len({each.request_id for each in sim.run([])}) == 120
+
+
+def slow_decoding(shape: StepShape) -> float:
+    """So much for each that decodes that nine already miss the target of 100 ms."""
+    return 0.015 + 2e-5 * shape.prefill_tokens + 1e-2 * shape.decode_tokens
+
+
+@pytest.mark.parametrize("floor_share", [0.0, 0.6])
+def test_slow_tokens_take_batch_work_off_one_by_one_and_no_more_than_needed(floor_share):
+    """Nobody waits for a place, so nothing but the tokens' pace can displace."""
+    sjf = config(batch_limits={"floor_share": floor_share})
+    sim = Simulation(SHAPE, scheduler_cls=SJF, sjf=sjf, step_time=slow_decoding)
+    for each in jobs(14, tokens=900):
+        sim.add(replace(each, max_tokens=1000))
+    for _ in range(40):
+        sim.step()
+    for index in range(2):
+        sim.add(request(f"c{index}", at=sim.now_s, tokens=900, max_tokens=1000))
+    seen = []
+    for _ in range(300):
+        sim.step()
+        seen.append(running(sim, "batch"))
+    counts = sim.scheduler.reporter.counts
+    assert max(early - late for early, late in pairwise(seen)) == 1
+    if floor_share:
+        assert seen[-1] == 10
+    else:
+        assert seen[-1] == 6  # with the two chats a step takes 95 ms
+    assert counts["preempted_tokens_too_slow"] == 14 - seen[-1]
+    assert counts["preempted_higher_class_waits"] == 0
 
 
 def test_a_burst_is_answered_within_target_two_seconds_after_it_began():

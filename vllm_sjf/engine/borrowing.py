@@ -12,6 +12,7 @@ from vllm_sjf.engine import kv
 from vllm_sjf.engine.requests import ANSWERED
 from vllm_sjf.jobs import Job, Reason
 from vllm_sjf.policy.controller import Signals, Tap, TapState, advance, opened
+from vllm_sjf.policy.relief import Relief
 from vllm_sjf.policy.window import WindowedQuantile, WindowedSum
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class BorrowingControl:
         self._evicted = WindowedSum(window_s)
         self._last_s: dict[str, float] = {}  # when a protected request's last token came
         self._check_at_s = float("-inf")
+        self.relief = Relief()  # measures while the tap is closed
         self.pressures: Mapping[str, float] = {}
         self.state: TapState = opened(0.0, scheduler.load.slots)
         self.turns = 0
@@ -66,6 +68,7 @@ class BorrowingControl:
         before, self.state = self.state, advance(self.state, signals, self.config)
         if self.state.tap is not before.tap:
             self.turns += 1
+            self.relief.start_anew()
             logger.info(
                 "sjf: borrowing %s (was %s): %s", self.state.tap, before.tap, self.state.why
             )
@@ -148,7 +151,11 @@ class BorrowingControl:
 
     def _note_token(self, job: Job, last_s: float, tokens: int, now_s: float) -> None:
         if last_s >= 0:
-            self._itl[job.traffic_class].add(now_s, (now_s - last_s) / tokens, tokens)
+            gap_s = (now_s - last_s) / tokens
+            self._itl[job.traffic_class].add(now_s, gap_s, tokens)
+            most_s = self._scheduler.gate.classes[job.traffic_class].target_itl_s
+            if most_s is not None and self.state.tap is Tap.CLOSED:
+                self.relief.note(tokens, late=gap_s > self.config.close_above * most_s)
             return
         ttft_s = now_s - job.arrival_s
         self._ttft[job.traffic_class].add(now_s, ttft_s)

@@ -43,6 +43,7 @@ class Preemptor:
         if may_displace:
             for victim in self._displacements():
                 self._displace(victim)
+        self._relieve()
 
     def forget(self, request_id: str) -> None:
         """A request ended: whoever displaced it does not matter any more."""
@@ -90,6 +91,23 @@ class Preemptor:
             if len(victims) == most:
                 break
         return victims
+
+    def _relieve(self) -> None:
+        """Take one borrower off where protected tokens go on coming too slowly; O(running) then."""
+        borrowing = self._scheduler.borrowing
+        if borrowing is None or not borrowing.relief.due:
+            return
+        borrowing.relief.start_anew()
+        ledger, gate = self._scheduler.ledger, self._scheduler.gate
+        running = (
+            self._running_job(request)
+            for request in self._scheduler.running
+            if gate.may_lose(ledger.job(request.request_id).traffic_class)
+        )
+        protected = min(self._class_ranks[name] for name in borrowing.protected)
+        victim = self._policy.relief(running, protected)
+        if victim is not None:
+            self._displace(victim)
 
     def _displace(self, victim: Victim) -> None:
         scheduler = self._scheduler

@@ -48,26 +48,32 @@ class PreemptionPolicy:
             each
             for each in running
             if each.class_rank >= waiter.class_rank
-            and not each.fenced
-            and each.run_tokens >= self.config.quantum_tokens
-            and each.preemptions < self.config.max_per_request
+            and self._may_go(each)
             and waiter.blocks <= load.free_blocks + each.private_blocks
             and each.request_id not in waiter.displaced_by
             and self._is_worth_it(waiter, each)
         ]
-        if not candidates:
+        victim = _first_to_go(candidates)
+        if victim is None:
             return None
-        victim = max(
-            candidates,
-            key=lambda each: (
-                each.class_rank,
-                each.remaining_tokens / max(each.recompute_tokens, 1.0),
-                each.request_id,
-            ),
-        )
         across = victim.class_rank > waiter.class_rank
         reason = Reason.HIGHER_CLASS_WAITS if across else Reason.MUCH_SHORTER_WAITS
         return Victim(victim.request_id, reason, waiter.request_id)
+
+    def relief(self, running: Iterable[RunningJob], protected_class_rank: int) -> Victim | None:
+        """Choose who goes so that tokens of a better class come sooner, or None.
+
+        It must be of a worse class and satisfy conditions 3 to 6 of `displacement`; the same goes
+        first.
+        """
+        victim = _first_to_go(
+            each
+            for each in running
+            if each.class_rank > protected_class_rank
+            and self._may_go(each)
+            and self._may_go_across(each)
+        )
+        return None if victim is None else Victim(victim.request_id, Reason.TOKENS_TOO_SLOW)
 
     def evictions(self, running: Sequence[RunningJob], needed_blocks: int) -> list[Victim]:
         """Choose who goes first when KV blocks run out, until ``needed_blocks`` are freed.
@@ -94,13 +100,36 @@ class PreemptionPolicy:
             needed_blocks -= each.private_blocks
         return victims
 
+    def _may_go(self, victim: RunningJob) -> bool:
+        return (
+            not victim.fenced
+            and victim.run_tokens >= self.config.quantum_tokens
+            and victim.preemptions < self.config.max_per_request
+        )
+
+    def _may_go_across(self, victim: RunningJob) -> bool:
+        return (
+            self.config.across_classes
+            and victim.remaining_tokens >= self.config.min_remaining_tokens
+        )
+
     def _is_worth_it(self, waiter: Waiter, victim: RunningJob) -> bool:
         if victim.class_rank > waiter.class_rank:
-            return (
-                self.config.across_classes
-                and victim.remaining_tokens >= self.config.min_remaining_tokens
-            )
+            return self._may_go_across(victim)
         price = self.config.min_ratio * waiter.cost_tokens + victim.recompute_tokens
         return (
             self.config.within_class and victim.remaining_tokens > price and waiter.key < victim.key
         )
+
+
+def _first_to_go(candidates: Iterable[RunningJob]) -> RunningJob | None:
+    """The lowest class, then whoever has most left for what starting over costs, then by id."""
+    return max(
+        candidates,
+        key=lambda each: (
+            each.class_rank,
+            each.remaining_tokens / max(each.recompute_tokens, 1.0),
+            each.request_id,
+        ),
+        default=None,
+    )
