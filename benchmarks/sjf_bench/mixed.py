@@ -4,6 +4,7 @@ All arms see the same interactive arrivals, with a burst, and the same backlog o
 prompts; only the scheduler differs.
 """
 
+import math
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -44,23 +45,32 @@ class MixedSpec:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One scheduler and the part of the traffic that it gets. sjf None is vLLM's own."""
+    """One scheduler and the part of the traffic that it gets. sjf None is vLLM's own.
+
+    ranks: engines that share the traffic; a request goes to the one that has fewest. Of two or
+        more the first dies in the middle of the burst, and its requests are sent again.
+    """
 
     name: str
     sjf: Mapping[str, Any] | None = None
     interactive: bool = True
     batch: bool = True
     scheduling_policy: str = "fcfs"
+    ranks: int = 1
 
 
 @dataclass(slots=True)
 class Usage:
-    """What the steps of a run were filled with, by class, within the traffic's duration."""
+    """What the steps of a run were filled with, by class, within the traffic's duration.
+
+    resent: requests that had been on a rank that died.
+    """
 
     busy_s: float = 0.0
     slot_seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     kv_seconds: float = 0.0
     tokens: Counter[str] = field(default_factory=Counter)
+    resent: int = 0
 
 
 def our_config(spec: MixedSpec, *, borrowing: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -81,13 +91,14 @@ def our_config(spec: MixedSpec, *, borrowing: Mapping[str, Any] | None = None) -
 
 
 def arms(ours: Mapping[str, Any]) -> list[Arm]:
-    """Return the arms, the references first. ours: the last one's configuration."""
+    """Return the arms, the references first. ours: the last two's configuration."""
     return [
         Arm("interactive alone", batch=False),
         Arm("batch alone", interactive=False),
         Arm("no limits (stock FCFS)"),
         Arm("stock PRIORITY", scheduling_policy="priority"),
         Arm("ours", sjf=ours),
+        Arm("ours, one of two ranks dies", sjf=ours, ranks=2),
     ]
 
 
@@ -137,29 +148,54 @@ def run(
     """Replay an arm's part of the traffic until it is over; return its figures."""
     wanted = {"b": arm.batch, "i": arm.interactive}
     mine = [each for each in requests if wanted[each.request_id[0]]]
-    seconds = [0.0]
-
-    def timed(step: StepShape) -> float:
-        seconds[0] = step_time(step)
-        return seconds[0]
-
-    sim = Simulation(
-        replace(shape, scheduling_policy=arm.scheduling_policy),
-        scheduler_cls=SJF if arm.sjf is not None else None,
-        sjf=arm.sjf,
-        step_time=timed,
-    )
     usage = Usage()
+    ranks = [_Rank(arm, shape, step_time) for _ in range(arm.ranks)]
+    alive = list(ranks)
     arrivals = sorted(mine, key=lambda each: (each.arrival_s, each.request_id), reverse=True)
-    while sim.now_s < spec.duration_s:
-        while arrivals and arrivals[-1].arrival_s <= sim.now_s:
-            sim.add(arrivals.pop())
-        output = sim.step()
+    death_s = (spec.burst_s + spec.burst_end_s) / 2 if arm.ranks > 1 else math.inf
+    while (next_rank := min(alive, key=lambda each: each.sim.now_s)).sim.now_s < spec.duration_s:
+        now_s = next_rank.sim.now_s
+        if now_s >= death_s:
+            death_s = math.inf
+            lost = alive.pop(0).sim.unfinished()
+            usage.resent = len(lost)
+            for each in lost:
+                _emptiest(alive).sim.add(each)
+            continue
+        while arrivals and arrivals[-1].arrival_s <= now_s:
+            _emptiest(alive).sim.add(arrivals.pop())
+        next_rank.step(usage)
+    return _figures(arm, spec, ranks, alive, usage, [e for e in mine if e.request_id[0] == "i"])
+
+
+class _Rank:
+    """One engine of an arm."""
+
+    def __init__(self, arm: Arm, shape: EngineShape, step_time: StepTime) -> None:
+        self._step_time = step_time
+        self._seconds = 0.0
+        self.sim = Simulation(
+            replace(shape, scheduling_policy=arm.scheduling_policy),
+            scheduler_cls=SJF if arm.sjf is not None else None,
+            sjf=arm.sjf,
+            step_time=self._timed,
+        )
+
+    def step(self, usage: Usage) -> None:
+        """Run one step and note what was in it; where nothing was, let time pass."""
+        output = self.sim.step()
         if output.total_num_scheduled_tokens:
-            _note(usage, sim, output.num_scheduled_tokens, seconds[0])
+            _note(usage, self.sim, output.num_scheduled_tokens, self._seconds)
         else:
-            sim.now_s += IDLE_TICK_S
-    return _figures(arm, spec, sim, usage, [each for each in mine if each.request_id[0] == "i"])
+            self.sim.now_s += IDLE_TICK_S
+
+    def _timed(self, step: StepShape) -> float:
+        self._seconds = self._step_time(step)
+        return self._seconds
+
+
+def _emptiest(ranks: Sequence[_Rank]) -> _Rank:
+    return min(ranks, key=lambda each: sum(each.sim.scheduler.get_request_counts()))
 
 
 def _note(usage: Usage, sim: Simulation, scheduled: Mapping[str, int], seconds: float) -> None:
@@ -171,14 +207,20 @@ def _note(usage: Usage, sim: Simulation, scheduled: Mapping[str, int], seconds: 
 
 
 def _figures(
-    arm: Arm, spec: MixedSpec, sim: Simulation, usage: Usage, sent: Sequence[SimulatedRequest]
+    arm: Arm,
+    spec: MixedSpec,
+    ranks: Sequence[_Rank],
+    alive: Sequence[_Rank],
+    usage: Usage,
+    sent: Sequence[SimulatedRequest],
 ) -> dict[str, Any]:
-    ended = [each for each in sim.outcomes if each.finished_s <= spec.duration_s]
+    outcomes = [each for rank in ranks for each in rank.sim.outcomes]
+    ended = [each for each in outcomes if each.finished_s <= spec.duration_s]
     chats = [each for each in ended if each.request_id[0] == "i"]
     jobs = [each for each in ended if each.request_id[0] == "b"]
     started = {
-        **{each.request_id: each.ttft_s for each in sim.outcomes},
-        **sim.unfinished_ttft_s(),
+        **{each.request_id: each.ttft_s for each in outcomes},
+        **{name: ttft_s for rank in alive for name, ttft_s in rank.sim.unfinished_ttft_s().items()},
     }
     ttft = [
         started.get(each.request_id, max(spec.duration_s - each.arrival_s, 0.0))
@@ -194,6 +236,8 @@ def _figures(
     )
     found = {
         "arm": arm.name,
+        "ranks": arm.ranks,
+        "resent": usage.resent if arm.ranks > 1 else None,
         "ttft_p95_s": _quantile(ttft, 0.95),
         "ttft_p99_s": _quantile(ttft, 0.99),
         "itl_p95_s": _quantile([each.tpot_s for each in chats if each.output_tokens > 1], 0.95),
@@ -204,7 +248,7 @@ def _figures(
         "batch_redone_tokens": sum(each.recomputed_tokens for each in jobs),
         "batch_late": sum(each.e2e_s > spec.batch_deadline_s for each in jobs),
         "machine_s_per_batch": _ratio(usage.busy_s, len(jobs)) if arm.batch else None,
-        "busy_share": usage.busy_s / spec.duration_s,
+        "busy_share": usage.busy_s / spec.duration_s / arm.ranks,
         "slots_interactive": usage.slot_seconds["i"] / spec.duration_s,
         "slots_batch": usage.slot_seconds["b"] / spec.duration_s,
         "kv_usage": _ratio(usage.kv_seconds, usage.busy_s),
@@ -245,11 +289,11 @@ def _ratio(part: float, whole: float) -> float | None:
 def usefulness(figures: Sequence[Mapping[str, Any]], arm: str) -> float | None:
     """Return an arm's batch tokens/s over those of batch alone in the time left by interactive.
 
-    None where the arm has only one of the two.
+    None where the arm has only one of the two, or another number of engines.
     """
     by_name = {each["arm"]: each for each in figures}
     alone, batch = by_name["interactive alone"], by_name["batch alone"]
     spare = batch["tokens_per_s_batch"] * (1 - alone["busy_share"])
-    if by_name[arm] in (alone, batch) or spare <= 0:
+    if by_name[arm] in (alone, batch) or by_name[arm]["ranks"] != 1 or spare <= 0:
         return None
     return float(by_name[arm]["tokens_per_s_batch"] / spare)

@@ -164,6 +164,10 @@ class Simulation:
             if live.delivered_tokens
         }
 
+    def unfinished(self) -> list[SimulatedRequest]:
+        """Return the requests that were added and have not ended."""
+        return [live.spec for live in self._live.values()]
+
     def drain(self) -> None:
         """Let steps in flight finish; schedules nothing new."""
         while self._in_flight:

@@ -26,7 +26,7 @@ STEP_TIME = LinearStepTime(0.01, 2e-5, 4e-4, 0.0)
 def test_arms_see_the_same_traffic_and_ours_protects_without_idling():
     requests = traffic(SPEC)
     figures = [run(arm, SPEC, requests, SHAPE, STEP_TIME) for arm in arms(our_config(SPEC))]
-    alone, batch, stock, priority, ours = figures
+    alone, batch, stock, priority, ours, dying = figures
     assert alone["slots_batch"] == batch["slots_interactive"] == 0
     assert alone["tokens_per_s_interactive"] > 0
     assert ours["ttft_p95_s"] < stock["ttft_p95_s"]
@@ -34,10 +34,15 @@ def test_arms_see_the_same_traffic_and_ours_protects_without_idling():
     assert ours["batch_per_hour"] > 0
     assert usefulness(figures, "ours") > 0.5
     assert usefulness(figures, "batch alone") is None
+    assert usefulness(figures, dying["arm"]) is None
+    assert dying["resent"] > 0
+    assert dying["success"] == 1.0
+    assert dying["ttft_p95_s"] < stock["ttft_p95_s"]
 
 
 def test_same_seed_same_figures():
     requests = traffic(SPEC)
     assert requests == traffic(SPEC)
-    arm = arms(our_config(SPEC))[-1]
-    assert run(arm, SPEC, requests, SHAPE, STEP_TIME) == run(arm, SPEC, requests, SHAPE, STEP_TIME)
+    dying = arms(our_config(SPEC))[-1]
+    first, second = (run(dying, SPEC, requests, SHAPE, STEP_TIME) for _ in range(2))
+    assert first == second
