@@ -16,7 +16,7 @@ BENCH := $(SJF) bench --model $(MODEL) --predictor $(PREDICTOR) --data $(DATA) \
 	--server-arg=--no-enable-chunked-prefill --server-arg=--max-num-batched-tokens=4096
 
 .DEFAULT_GOAL := help
-.PHONY: help setup model predictor demo bench bench-live test matrix lint site package audit
+.PHONY: help setup model predictor demo bench bench-live mixed test matrix lint site package audit
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,10 @@ bench: predictor  ## every rival in virtual time, then the README's table (40 mi
 
 bench-live: predictor  ## the demo's comparison on live servers with more requests
 	@$(BENCH) --requests 180 --out $(OUT)/bench
+
+mixed: model  ## interactive and batch work on one live server (eight minutes)
+	@$(SJF) mixed --model $(MODEL) --data $(DATA) --server-arg=--enforce-eager \
+		--server-arg=--max-model-len=4096 --out $(OUT)/mixed
 
 test: setup  ## run all tests, a real vLLM server included
 	@$(PY) -m pytest

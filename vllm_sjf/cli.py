@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sjf_bench.calibrate_cli import calibrate
 from sjf_bench.cli import bench, model
 from sjf_bench.mixed_cli import mixed
 from sjf_bench.sim_cli import compare, report
@@ -165,6 +166,7 @@ app.command()(_needs("train", "transformers", "pyarrow")(evaluate))
 app.command()(inspect)
 app.command()(_needs("train", "httpx", "pyarrow")(collect))
 app.command()(_needs("bench", "httpx", "matplotlib", "pyarrow", "scipy")(bench))
+app.command()(_needs("bench", "httpx", "pyarrow")(calibrate))
 app.command()(model)
 app.command()(_needs("cpu", "vllm")(simulate))
 app.command()(_needs("cpu", "vllm")(mixed))

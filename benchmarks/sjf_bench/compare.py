@@ -165,6 +165,13 @@ def describe(setup: Setup, runs: Sequence[Run]) -> dict[str, Any]:
         "temperature": setup.temperature,
         "concurrency": setup.concurrency,
         "server_commands": {str(run.policy): shlex.join(run.command) for run in runs},
+        **describe_machine(),
+    }
+
+
+def describe_machine() -> dict[str, Any]:
+    """Return versions, machine and vLLM's environment, ready for JSON."""
+    return {
         "versions": {
             "python": sys.version.split()[0],
             **{name: found for name in _PACKAGES if (found := _version(name)) is not None},

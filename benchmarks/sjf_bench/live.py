@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from sjf_bench.records import RequestRecord
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 WATCH_EVERY_S = 1.0
 STALL_S = 180.0
+CLIENT_LEFT = "the run was over"  # the error of whoever was cut off by Part.until_s
 
 
 class StallError(RuntimeError):
@@ -40,6 +42,23 @@ class Progress:
     last_token_at: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Requests that one kind of client sends.
+
+    extras: what a request's body carries besides, by its index; beats what all have.
+    concurrency: when given, arrival times are ignored and so many requests are kept in flight.
+    until_s: when given, nothing is sent after it (s since the start), and whoever still waits for
+        an answer then leaves.
+    """
+
+    requests: Sequence[BenchRequest]
+    sampling: Sampling
+    extras: Callable[[int], Mapping[str, Any]]
+    concurrency: int | None = None
+    until_s: float | None = None
+
+
 def replay(
     base_url: str,
     policy: str,
@@ -52,14 +71,26 @@ def replay(
 ) -> list[RequestRecord]:
     """Send every request at its arrival time; return one record each, in the workload's order.
 
-    extras: what a request's body carries besides, by its index.
-    concurrency: when given, arrival times are ignored and so many requests are kept in flight.
+    extras, concurrency: see Part.
     watch: called every second with the counts so far; an exception from it ends the replay.
     """
+    part = Part(requests, sampling, extras, concurrency)
+    return replay_parts(base_url, policy, [part], watch)[0]
+
+
+def replay_parts(
+    base_url: str,
+    policy: str,
+    parts: Sequence[Part],
+    watch: Callable[[Progress], None] = lambda _: None,
+    headers: Mapping[str, str] = MappingProxyType({}),
+) -> list[list[RequestRecord]]:
+    """Send several kinds of requests at once; return the records of each that were sent.
+
+    watch: see `replay`. headers: of every request.
+    """
     try:
-        return asyncio.run(
-            _replay(base_url, policy, requests, sampling, extras, concurrency, watch)
-        )
+        return asyncio.run(_replay(base_url, policy, parts, watch, headers))
     except BaseExceptionGroup as group:  # from the task group; what happened first says why
         raise group.exceptions[0] from None
 
@@ -67,48 +98,59 @@ def replay(
 async def _replay(
     base_url: str,
     policy: str,
-    requests: Sequence[BenchRequest],
-    sampling: Sampling,
-    extras: Callable[[int], Mapping[str, Any]],
-    concurrency: int | None,
+    parts: Sequence[Part],
     watch: Callable[[Progress], None],
-) -> list[RequestRecord]:
+    headers: Mapping[str, str],
+) -> list[list[RequestRecord]]:
     import httpx
 
     progress = Progress(last_token_at=time.perf_counter())
-    slots = asyncio.Semaphore(concurrency or len(requests))
+    total = sum(len(part.requests) for part in parts)
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
     async with (
-        httpx.AsyncClient(base_url=base_url, limits=limits, timeout=None) as client,
+        httpx.AsyncClient(
+            base_url=base_url, limits=limits, timeout=None, headers=dict(headers)
+        ) as client,
         asyncio.TaskGroup() as group,
     ):
         start = time.perf_counter()
 
-        async def one(request: BenchRequest) -> RequestRecord:
-            if concurrency is None:
+        async def one(
+            part: Part, slots: asyncio.Semaphore, request: BenchRequest
+        ) -> RequestRecord | None:
+            if part.concurrency is None:
                 await asyncio.sleep(start + request.arrival_s - time.perf_counter())
             async with slots:
-                arrival_s = (
-                    request.arrival_s if concurrency is None else time.perf_counter() - start
-                )
-                body = _body(request, sampling, extras(request.index))
-                record = await _stream(client, policy, request, arrival_s, body, start, progress)
+                sent_s = time.perf_counter() - start
+                record = None
+                if part.until_s is None or sent_s < part.until_s:
+                    arrival_s = request.arrival_s if part.concurrency is None else sent_s
+                    body = _body(request, part.sampling, part.extras(request.index))
+                    left_s = None if part.until_s is None else part.until_s - sent_s
+                    record = await _stream(
+                        client, policy, request, arrival_s, body, start, progress, left_s
+                    )
             progress.finished += 1
             return record
 
         async def watcher() -> None:
-            while progress.finished < len(requests):
+            while progress.finished < total:
                 await asyncio.sleep(WATCH_EVERY_S)
                 watch(progress)
                 if time.perf_counter() - progress.last_token_at > STALL_S:
                     raise StallError(
                         f"no token from any request for {STALL_S:.0f} s, "
-                        f"{progress.finished} of {len(requests)} finished"
+                        f"{progress.finished} of {total} finished"
                     )
 
         watching = group.create_task(watcher())
-        tasks = [group.create_task(one(request)) for request in requests]
-        records = [await task for task in tasks]
+        tasks = []
+        for part in parts:
+            slots = asyncio.Semaphore(part.concurrency or max(len(part.requests), 1))
+            tasks.append([group.create_task(one(part, slots, each)) for each in part.requests])
+        records = [
+            [record for task in sent if (record := await task) is not None] for sent in tasks
+        ]
         watching.cancel()
         watch(progress)
         return records
@@ -136,8 +178,12 @@ async def _stream(
     body: Mapping[str, Any],
     start: float,
     progress: Progress,
+    left_s: float | None,
 ) -> RequestRecord:
-    """Send one request and record what came back; an HTTP failure becomes the record's error."""
+    """Send one request and record what came back; an HTTP failure becomes the record's error.
+
+    left_s: when this client leaves, with what it has got by then.
+    """
     import httpx
 
     times: list[float] = []
@@ -145,12 +191,15 @@ async def _stream(
     finish_reason: str | None = None
     error: str | None = None
     try:
-        async with client.stream(
-            "POST",
-            "/v1/chat/completions",
-            json=body,
-            headers={"X-Request-Id": f"{policy}-{request.request_id}"},
-        ) as response:
+        async with (
+            asyncio.timeout(left_s),
+            client.stream(
+                "POST",
+                "/v1/chat/completions",
+                json=body,
+                headers={"X-Request-Id": f"{policy}-{request.request_id}"},
+            ) as response,
+        ):
             if response.status_code != 200:
                 text = (await response.aread()).decode(errors="replace")
                 error = f"HTTP {response.status_code}: {text[:300]}"
@@ -170,6 +219,8 @@ async def _stream(
                         progress.tokens += tokens
                         progress.last_token_at = now
                         finish_reason = choice.get("finish_reason") or finish_reason
+    except TimeoutError:
+        error = CLIENT_LEFT
     except (httpx.HTTPError, ValueError, LookupError, TypeError, AttributeError) as failure:
         error = f"{type(failure).__name__}: {failure}"
     return RequestRecord(

@@ -34,7 +34,7 @@ def summarise(runs: Sequence[Run], seed: int) -> dict[str, Any]:
     baseline = by_policy.get(Policy.FCFS)
     perfect = by_policy.get(Policy.SJF_HINTED)
     policies = {str(run.policy): _one(run, baseline, perfect, seed) for run in runs}
-    plain: dict[str, Any] = _without_nan({"policies": policies, "warnings": _warnings(runs)})
+    plain: dict[str, Any] = without_nan({"policies": policies, "warnings": _warnings(runs)})
     return plain
 
 
@@ -87,9 +87,12 @@ def _warnings(runs: Sequence[Run]) -> list[str]:
     return found
 
 
-def _without_nan(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+def without_nan(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Replace what JSON has no number for by None, wherever it is in ``value``."""
     if isinstance(value, Mapping):
-        return {key: _without_nan(item) for key, item in value.items()}
+        return {key: without_nan(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [without_nan(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

@@ -9,8 +9,9 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 LOG_TAIL_LINES = 15
 STOP_GRACE_S = 20.0
@@ -44,16 +45,25 @@ class Server:
     when it stops; stopping takes the whole process group. A watchdog stops it when we are killed.
     """
 
-    def __init__(self, command: Sequence[str], log: Path, port: int) -> None:
-        """Start ``command``, its output going to ``log``. Call `wait_ready` before use."""
+    def __init__(
+        self,
+        command: Sequence[str],
+        log: Path,
+        port: int,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Start ``command``, its output going to ``log``. Call `wait_ready` before use.
+
+        environment: variables that it gets besides ours.
+        """
         self.command = tuple(command)
         self.log = log
         self.base_url = f"http://127.0.0.1:{port}"
         log.parent.mkdir(parents=True, exist_ok=True)
-        environment = os.environ.copy()
+        variables = {**os.environ, **environment}
         # Without it the CPU build takes a large share of all memory for its KV cache.
-        environment.setdefault("VLLM_CPU_KVCACHE_SPACE", "2")
-        environment.setdefault("VLLM_NO_USAGE_STATS", "1")
+        variables.setdefault("VLLM_CPU_KVCACHE_SPACE", "2")
+        variables.setdefault("VLLM_NO_USAGE_STATS", "1")
         with log.open("wb") as sink:
             self._process = subprocess.Popen(
                 self.command,
@@ -61,7 +71,7 @@ class Server:
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
-                env=environment,
+                env=variables,
             )
         self.pid = self._process.pid
         self._watchdog = subprocess.Popen(

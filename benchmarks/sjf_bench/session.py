@@ -1,7 +1,7 @@
 """One `vllm-sjf bench`: workload, comparison, report and files, with one way out for trouble."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
@@ -58,13 +58,22 @@ def run_session(setup: Setup, options: WorkloadOptions, out: Path, console: Cons
     0: every request was served whole. 1: some were not, or a server died. 130: interrupted.
     Nothing that was started is left running.
     """
-    try:
+
+    def work() -> int:
         claim_folder("--out", out)
         requests = make_workload(options)
         _check_predictor(setup)
-        with termination_as_interrupt():
-            runs = compare(setup, requests, out / "logs", console)
+        runs = compare(setup, requests, out / "logs", console)
         return _report(setup, options, requests, runs, out, console)
+
+    return exit_code_of(work, console)
+
+
+def exit_code_of(work: Callable[[], int], console: Console) -> int:
+    """Do work that may run servers, and turn what ends it early into one line and a code."""
+    try:
+        with termination_as_interrupt():
+            return work()
     except KeyboardInterrupt:
         console.print("interrupted; the server is stopped", style="bold red")
         return EXIT_INTERRUPTED
@@ -98,7 +107,7 @@ def _report(
             "digest": workload.digest(requests),
         },
     }
-    _write_json(out / "config.json", configuration)
+    write_json(out / "config.json", configuration)
     write_records(out / "records.jsonl", chain.from_iterable(run.records for run in runs))
     if not all(any(record.token_times_s for record in run.records) for run in runs):
         console.print("a policy served no token at all; see records.jsonl", style="bold red")
@@ -111,7 +120,7 @@ def _report(
     if setup.concurrency is not None:
         title = f"{len(requests)} requests, {setup.concurrency} at a time"
     report.plot(runs, out / "latencies.png", title)
-    _write_json(out / "summary.json", summary)
+    write_json(out / "summary.json", summary)
     (out / "summary.md").write_text(report.markdown_table(summary), encoding="utf-8")
     console.print(report.terminal_table(summary, title))
     for warning in summary["warnings"]:
@@ -120,5 +129,6 @@ def _report(
     return EXIT_FAILED if any(run.problems for run in runs) else 0
 
 
-def _write_json(path: Path, value: object) -> None:
+def write_json(path: Path, value: object) -> None:
+    """Write a value as JSON."""
     path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")

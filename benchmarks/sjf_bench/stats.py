@@ -48,6 +48,13 @@ def spread(sample: Values) -> Spread:
     return Spread(float(kept.mean()), float(p50), float(p99))
 
 
+def quantile(sample: Values, q: float) -> float:
+    """The q-quantile; who has no value (NaN) is later than all who have. Empty gives NaN."""
+    if not len(sample):
+        return math.nan
+    return float(np.quantile(np.where(np.isnan(sample), math.inf, sample), q, method="higher"))
+
+
 def makespan_s(records: Sequence[RequestRecord]) -> float:
     """From the first arrival to the last token."""
     first = min(record.arrival_s for record in records)
@@ -81,6 +88,18 @@ def mean_ratio(baseline: Values, ours: Values, seed: int) -> Interval:
     """
     return _bootstrap(
         lambda b, o, axis=-1: b.mean(axis=axis) / o.mean(axis=axis), (baseline, ours), seed
+    )
+
+
+def quantile_ratio(ours: Values, baseline: Values, q: float, seed: int) -> Interval:
+    """q-quantile(ours) ÷ q-quantile(baseline) over paired samples: below 1 when ours is less."""
+
+    def quantile_of(sample: Values, axis: int) -> Values:
+        found: Values = np.quantile(sample, q, axis=axis, method="higher")
+        return found
+
+    return _bootstrap(
+        lambda o, b, axis=-1: quantile_of(o, axis) / quantile_of(b, axis), (ours, baseline), seed
     )
 
 
