@@ -59,7 +59,7 @@ def mixed(
     target_ratio: Annotated[
         float,
         typer.Option(min=1.0, help="Live: the target, over TTFT p95 of interactive alone."),
-    ] = 1.5,
+    ] = 1.25,
     preset: Annotated[
         str, typer.Option(help="Virtual: model and machine, as of vllm-sjf simulate.")
     ] = "llama3-8b-a100",
@@ -68,7 +68,7 @@ def mixed(
     ] = None,
     batch_prefill_tokens: Annotated[
         int, typer.Option(min=1, help="Live, ours: tokens of batch prompts in one step.")
-    ] = 128,
+    ] = 32,
     seed: Annotated[int, typer.Option(help="Decides arrivals, prompts and lengths.")] = 0,
     borrowing: Annotated[
         str, typer.Option(help="Our sjf.borrowing as JSON, over what the arm has.")

@@ -50,9 +50,9 @@ class LiveSpec:
     batch_max_tokens: int = 64
     batch_prompt_chars: int = 5000
     batch_in_flight: int = 32
-    batch_prefill_tokens: int = 128
+    batch_prefill_tokens: int = 32
     max_num_seqs: int = 16
-    target_ratio: float = 1.5
+    target_ratio: float = 1.25
     borrowing: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     server_options: tuple[str, ...] = ()
