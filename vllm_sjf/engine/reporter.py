@@ -178,7 +178,7 @@ class Reporter:
         level = scheduler.reservation.level if scheduler.reservation is not None else None
         logger.info(
             "sjf: %s; reserved quantile %s",
-            ", ".join(f"{kind} {n}" for kind, n in sorted(counts.items())),
+            ", ".join(f"{kind} {n}" for kind, n in sorted(counts.items()) if n) or "nothing yet",
             "unknown yet" if level is None else f"{level:.2f}",
         )
 
