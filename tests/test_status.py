@@ -14,7 +14,23 @@ STATE = {
         {
             "rank": 0,
             "mode": "sjf",
-            "predictor": {"name": "none", "loaded": False, "counts": {"hint": 1200}},
+            "predictor": {
+                "name": "none",
+                "loaded": False,
+                "counts": {"hint": 1200},
+                "guard": {
+                    "hint": {"trusted": True, "tau": None, "standard_error": None, "requests": 0},
+                    "predictor": {
+                        "trusted": False,
+                        "tau": 0.123,
+                        "standard_error": 0.045,
+                        "requests": 256,
+                    },
+                    "learned": 5432,
+                    "coverage": {"0.5": 0.48, "0.9": None},
+                    "request_log": {"written": 3},
+                },
+            },
             "counts": {},
             "controller": {"state": "closed", "why": "chat waits too long"},
             "classes": {
@@ -74,6 +90,9 @@ def test_shows_each_class_and_why_it_is_closed(server):
         "paused by the operator",
         "1,200",
         "closed: chat",
+        "ranking by hint is on",
+        "ranking by predictor is off: tau 0.12, standard error 0.04, over 256 requests",
+        "5,432 completions learned, 48% of answers within their 50% quantile",
     ):
         assert word in shown.output
     assert handler.seen[-1] == ("/v1/sjf/state", "Bearer sk-1")

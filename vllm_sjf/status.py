@@ -3,7 +3,7 @@
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rich.console import Group
@@ -57,9 +57,32 @@ def _engine(rank: Mapping[str, Any]) -> tuple[Text, Table, Text]:
             f"{each['kv_share']:.0%}",
             f"no: {each['closed_by']}" if each["closed_by"] else "yes",
         )
+    title += "".join(f"\n{line}" for line in _guards(predictor["guard"]))
     counts = {**predictor["counts"], **rank["counts"]}
     told = ", ".join(f"{kind} {count:,}" for kind, count in sorted(counts.items()))
     return Text(title), table, Text(told or "nothing counted yet", style="dim")
+
+
+def _guards(guard: Mapping[str, Any]) -> Iterator[str]:
+    """One line for each source of lengths that is judged, one for what was learned."""
+    for source, each in guard.items():
+        if not isinstance(each, Mapping) or "trusted" not in each:
+            continue
+        line = f"ranking by {source} is {'on' if each['trusted'] else 'off'}"
+        if each["tau"] is not None:
+            line += (
+                f": tau {each['tau']:.2f}, standard error {each['standard_error']:.2f}, "
+                f"over {each['requests']:,} requests"
+            )
+        yield line
+    told = [f"{guard['learned']:,} completions learned"] if "learned" in guard else []
+    told += [
+        f"{share:.0%} of answers within their {float(q):.0%} quantile"
+        for q, share in guard.get("coverage", {}).items()
+        if share is not None
+    ]
+    if told:
+        yield ", ".join(told)
 
 
 def _advice(code: int, body: bytes) -> str:

@@ -5,27 +5,33 @@ real prompts with the lengths of real answers, 1.1 times as fast as the engine c
 stock FCFS, under ours with lengths known (oracle) and under ours as a case has it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
-import numpy.typing as npt
 import typer
 from rich.console import Console
+from rich.progress import Progress
 from rich.table import Table
 
-from sjf_bench.sim_types import Outcome, SimulatedRequest
-
-Values = npt.NDArray[np.float64]
+from sjf_bench import learning_runs as runs
+from sjf_bench.learning_figures import (
+    WINDOW,
+    Values,
+    per_token_s,
+    share_of_gain,
+    taus,
+    worst_window,
+)
+from sjf_bench.sim_types import SimulatedRequest
 
 LOAD = 1.1
-SAMPLE = 1500  # requests that the engine's capacity is measured on
-WINDOW = 1000
-AFTER = (500, 2000, 10_000)
-HINT_KEY = "predicted_output_tokens"
+CHAT = "alpaca|vicuna-7b-v1.1"
+CODE = "gpteacher_codegen|gpt-4"
+MATH = "routellm_gsm8k|mistralai/Mixtral-8x7B-Instruct-v0.1"
+NO_PREDICTOR = {"predictor": "none"}
 
 
 class Case(StrEnum):
@@ -36,175 +42,54 @@ class Case(StrEnum):
     WRONG = "wrong"
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One policy's run.
-
-    outcomes: by request id. scores: (request id, score, completions by then), by arrival.
-    switches: (completions by then, trusted now).
-    """
-
-    outcomes: Mapping[str, Outcome]
-    scores: Sequence[tuple[str, float, int]]
-    switches: Sequence[tuple[int, bool]]
+PARTS = {
+    Case.COLD_START: ((CHAT, 14_000),),
+    Case.SHIFT: ((CHAT, 4000), (CODE, 2500), (MATH, 1319)),
+    Case.WRONG: ((CHAT, 3000),),
+}
+MAX_TOKENS = {Case.COLD_START: 512, Case.SHIFT: 1024, Case.WRONG: 512}
 
 
 @dataclass(frozen=True, slots=True)
-class Items:
-    """Prompts and answer lengths in order of arrival."""
+class Check:
+    """What the cases share. parts: how many items there are of each part, in order."""
 
-    prompts: Sequence[Sequence[int]]
-    tokens: Sequence[int]
-    max_tokens: int
+    console: Console
+    items: runs.Items
+    parts: Sequence[int]
+    offered: Sequence[SimulatedRequest]
+    engine: runs.Engine
+    model: Path
 
+    def run(self, what: str, *args: Any, known: bool = False, **kwargs: Any) -> runs.Run:  # noqa: ANN401
+        """Simulate one arm behind a progress bar; ``known``: with true lengths as hints."""
+        offered = runs.hinted(self.offered) if known else self.offered
+        offered = kwargs.pop("offered", offered)
+        with Progress(console=self.console, transient=True) as progress:
+            task = progress.add_task(what, total=len(offered))
+            return runs.simulate(
+                offered,
+                self.engine,
+                *args,
+                on_progress=lambda done: progress.update(task, completed=done),
+                **kwargs,
+            )
 
-def read_items(data: Path, model: Path, parts: Sequence[tuple[str, int]], max_tokens: int) -> Items:
-    """Read rows in the file's order; parts: (source/model pairs as "source|model", how many)."""
-    from sjf_training.data import read_dataset
-    from sjf_training.prompt_ids import load_tokenizer, prompt_token_ids
+    def per_token_s(self, run: runs.Run) -> Values:
+        """Return per-token latencies by arrival."""
+        return per_token_s(run, self.offered)
 
-    rows = []
-    for name, count in parts:
-        source, _, answered_by = name.partition("|")
-        found = read_dataset(data, sources=[source], models=[answered_by] if answered_by else ())
-        rows += [row for row in found.rows if row.output_tokens > 0][:count]
-    ids = prompt_token_ids(load_tokenizer(model), [row.messages for row in rows])
-    return Items([each.tolist() for each in ids], [r.output_tokens for r in rows], max_tokens)
+    def learner(self) -> Any:  # noqa: ANN401 - OnlinePredictor
+        """Return an online predictor that knows nothing but the chat template."""
+        from sjf_predictor.online import OnlinePredictor
 
+        return OnlinePredictor(self._frame())
 
-def requests_of(items: Items, rate_per_s: float, seed: int) -> list[SimulatedRequest]:
-    """Return the items as Poisson arrivals."""
-    times = np.cumsum(np.random.default_rng(seed).exponential(1 / rate_per_s, len(items.tokens)))
-    return [
-        SimulatedRequest(f"r{i:06d}", float(at), prompt, tokens, items.max_tokens)
-        for i, (at, prompt, tokens) in enumerate(
-            zip(times, items.prompts, items.tokens, strict=True)
-        )
-    ]
+    def _frame(self) -> Any:  # noqa: ANN401 - PromptFrame
+        from sjf_predictor.chat_frame import chat_frame
+        from sjf_training.prompt_ids import load_tokenizer
 
-
-def simulate(
-    requests: Sequence[SimulatedRequest],
-    preset: str,
-    sjf: Mapping[str, Any] | None,
-    predictor: Any = None,  # noqa: ANN401 - any LengthPredictor
-    trusted: bool | None = None,
-) -> Run:
-    """Run requests; ``sjf`` None is stock FCFS; ``trusted``: the guard's mind at the start."""
-    from sjf_bench.sim_policies import OUR_SCHEDULER
-    from sjf_bench.simulator import Simulation
-    from sjf_bench.step_time import PRESETS
-
-    chosen = PRESETS[preset]
-    shape = replace(chosen.shape, max_model_len=8192)
-    simulation = Simulation(
-        shape,
-        scheduler_cls=None if sjf is None else OUR_SCHEDULER,
-        sjf=sjf,
-        step_time=chosen.step_time,
-    )
-    scores: list[tuple[str, float, int]] = []
-    switches: list[tuple[int, bool]] = []
-    if sjf is not None:
-        _watch(simulation, predictor, trusted, scores, switches)
-    outcomes = simulation.run(requests)
-    return Run({each.request_id: each for each in outcomes}, scores, switches)
-
-
-def _watch(
-    simulation: Any,  # noqa: ANN401 - a Simulation, whose scheduler is vLLM's
-    predictor: Any,  # noqa: ANN401
-    trusted: bool | None,
-    scores: list[tuple[str, float, int]],
-    switches: list[tuple[int, bool]],
-) -> None:
-    from vllm_sjf.jobs import PredictionSource
-
-    scheduler = simulation.scheduler
-    if predictor is not None:
-        scheduler.prediction.use(predictor)
-    guard = scheduler.learning.records.guards.get(PredictionSource.PREDICTOR)
-    if trusted is not None and guard is not None:
-        guard.trusted = trusted
-    estimate, switched = scheduler.prediction.estimate, scheduler.learning.records._on_switch
-
-    def watched(request_id: str, *args: Any) -> Any:  # noqa: ANN401 - Estimates
-        found = estimate(request_id, *args)
-        if found.predicted is not None and found.predicted.score is not None:
-            scores.append((request_id, found.predicted.score, len(simulation.outcomes)))
-        return found
-
-    def noted(source: Any, judge: Any) -> None:  # noqa: ANN401
-        switches.append((len(simulation.outcomes), judge.trusted))
-        switched(source, judge)
-
-    scheduler.prediction.estimate = watched
-    scheduler.learning.records._on_switch = noted
-
-
-def capacity_per_s(items: Items, preset: str) -> float:
-    """Return the requests a second that the engine can take of such items."""
-    from sjf_bench import saturation
-    from sjf_bench.sim_workload import Item
-    from sjf_bench.step_time import PRESETS
-
-    chosen = PRESETS[preset]
-    step = max(len(items.tokens) // SAMPLE, 1)
-    drawn = [Item(p, t) for p, t in zip(items.prompts[::step], items.tokens[::step], strict=True)]
-    shape = replace(chosen.shape, max_model_len=8192)
-    return saturation.measure(shape, chosen.step_time, drawn, items.max_tokens)
-
-
-def hinted(requests: Sequence[SimulatedRequest]) -> list[SimulatedRequest]:
-    """Return the requests with their true lengths as hints."""
-    return [replace(each, xargs={HINT_KEY: each.output_tokens}) for each in requests]
-
-
-def per_token_s(run: Run, requests: Sequence[SimulatedRequest]) -> Values:
-    """Return per-token latencies by arrival."""
-    return np.array([run.outcomes[each.request_id].per_token_s for each in requests])
-
-
-def taus(
-    run: Run, requests: Sequence[SimulatedRequest]
-) -> Iterator[tuple[int, float, float, float]]:
-    """Yield (completions, tau of the next WINDOW arrivals, 95% interval) for each of AFTER."""
-    from sjf_training.ranking import kendall_interval, kendall_tau
-
-    tokens = {each.request_id: each.output_tokens for each in requests}
-    for after in AFTER:
-        said = [each for each in run.scores if each[2] >= after][:WINDOW]
-        if len(said) < WINDOW:
-            continue
-        scores = np.array([score for _, score, _ in said])
-        true = np.array([tokens[name] for name, _, _ in said], dtype=np.float64)
-        yield (after, kendall_tau(scores, true), *kendall_interval(scores, true, 0))
-
-
-def share_of_gain(fcfs: Values, oracle: Values, ours: Values, seed: int = 0) -> tuple[float, ...]:
-    """Return (gain of ours ÷ gain of the oracle, low, high): 95% bootstrap over blocks of 100.
-
-    Requests that arrive together wait together, so single ones are no independent sample.
-    """
-    blocks = np.array_split(np.arange(len(fcfs)), max(len(fcfs) // 100, 1))
-    parts = np.array([[each[b].sum() for b in blocks] for each in (fcfs, oracle, ours)])
-
-    def share(sums: Values) -> float:
-        return float((sums[0] - sums[2]) / (sums[0] - sums[1]))
-
-    rng = np.random.default_rng(seed)
-    drawn = [
-        share(parts[:, rng.integers(len(blocks), size=len(blocks))].sum(1)) for _ in range(2000)
-    ]
-    low, high = np.quantile(drawn, (0.025, 0.975))
-    return share(parts.sum(1)), float(low), float(high)
-
-
-def worst_window(fcfs: Values, ours: Values, begin: int = 0) -> float:
-    """Return the largest ratio of means, ours over FCFS, of any WINDOW arrivals in a row."""
-    sums = [np.concatenate([[0.0], np.cumsum(each[begin:])]) for each in (ours, fcfs)]
-    mine, stock = (each[WINDOW:] - each[:-WINDOW] for each in sums)
-    return float((mine / stock).max())
+        return chat_frame(load_tokenizer(self.model))
 
 
 def main(
@@ -212,107 +97,185 @@ def main(
     data: Annotated[Path, typer.Option(help="Real prompts with answer lengths, JSON lines.")],
     model: Annotated[Path, typer.Option(help="Model folder whose tokenizer makes the prompts.")],
     preset: Annotated[str, typer.Option(help="The simulated engine.")] = "llama3-8b-h100",
-    requests: Annotated[int, typer.Option(min=100, help="At most so many.")] = 100_000,
+    requests: Annotated[
+        int | None, typer.Option(min=100, help="At most so many of each part; default: the case's.")
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(help='"source|model" in place of the case\'s parts; "" is the whole file.'),
+    ] = None,
+    ceilings: Annotated[
+        bool, typer.Option(help="cold-start: also what better predictors would reach.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Of the arrivals.")] = 0,
 ) -> None:
-    """Print what learning is worth."""
+    """Print what learning is worth; a few minutes."""
     from sjf_bench.quiet import quiet_vllm
-    from sjf_predictor.chat_frame import chat_frame
-    from sjf_predictor.online import OnlinePredictor
-    from sjf_training.prompt_ids import load_tokenizer
 
     quiet_vllm()
     console = Console()
-    alpaca = ("alpaca|vicuna-7b-v1.1", requests)
-    parts = {
-        Case.COLD_START: [alpaca],
-        Case.SHIFT: [
-            ("alpaca|vicuna-7b-v1.1", min(requests, 4000)),
-            ("gpteacher_codegen|gpt-4", min(requests, 2500)),
-            ("routellm_gsm8k|mistralai/Mixtral-8x7B-Instruct-v0.1", min(requests, 1319)),
-        ],
-        Case.WRONG: [("alpaca|vicuna-7b-v1.1", min(requests, 3000))],
-    }[case]
-    items = read_items(data, model, parts, 512 if case is not Case.SHIFT else 1024)
-    rate_per_s = LOAD * capacity_per_s(items, preset)
-    offered = requests_of(items, rate_per_s, seed)
+    parts = PARTS[case] if source is None else ((source, 14_000),)
+    read = [
+        runs.read_items(data, model, name, min(requests or count, count), MAX_TOKENS[case])
+        for name, count in parts
+    ]
+    items = runs.joined(read)
+    engine = runs.Engine.of(preset)
+    with console.status("measuring what the engine can take"):
+        rate_per_s = LOAD * runs.capacity_per_s(items, engine)
+    offered = runs.requests_of(items, rate_per_s, seed)
     console.print(f"{len(offered):,} requests, {rate_per_s:.1f} a second, seed {seed}, {preset}")
-    if case is Case.WRONG:
-        stock = per_token_s(simulate(offered, preset, None), offered)
-        _wrong(console, offered, preset, stock)
-        return
-    online = OnlinePredictor(chat_frame(load_tokenizer(model)))
-    run = simulate(offered, preset, {}, online, trusted=False)
-    ours = per_token_s(run, offered)
-    for after, tau, low, high in taus(run, offered):
-        console.print(
+    sizes = [len(each.tokens) for each in read]
+    check = Check(console, items, sizes, offered, engine, model)
+    if case is Case.COLD_START:
+        cold_start(check, ceilings=ceilings)
+    elif case is Case.SHIFT:
+        shift(check)
+    else:
+        wrong(check)
+
+
+def cold_start(check: Check, *, ceilings: bool) -> None:
+    """The default: nothing known at the start."""
+    run = check.run("ours, learning", {}, check.learner(), trusted=False)
+    _print_taus(check, run)
+    _print_switches(check, run)
+    stock = check.per_token_s(check.run("stock FCFS", None))
+    oracle = check.per_token_s(check.run("ours, lengths known", NO_PREDICTOR, known=True))
+    begin = min(WINDOW, len(check.offered) // 2)
+    table = Table(
+        "arm",
+        f"mean per-token latency from the {begin:,}th request on, s",
+        "share of the oracle's gain",
+        title="mean per-token latency",
+    )
+
+    def add(name: str, ours: Values) -> None:
+        gain, low, high = share_of_gain(stock[begin:], oracle[begin:], ours[begin:])
+        told = f"{gain:.1%} [{low:.1%}, {high:.1%}]"
+        table.add_row(name, f"{ours[begin:].mean():.4f}", told)
+
+    add("stock FCFS", stock)
+    add("oracle: ours, lengths known", oracle)
+    ours = check.per_token_s(run)
+    add("ours, learning", ours)
+    if ceilings:
+        _add_ceilings(check, add)
+    check.console.print(table)
+    _print_worst(check, stock, ours)
+
+
+def _add_ceilings(check: Check, add: Any) -> None:  # noqa: ANN401 - a callable
+    from sjf_bench.learning_predictors import by_cross_fit, by_other_answers
+
+    arms = {"a batch ridge on the other prompts": by_cross_fit(check.items, check.learner().frame)}
+    if all(check.items.others):
+        arms["the mean of the prompt's other answers"] = by_other_answers(check.items)
+    for name, predictor in arms.items():
+        run = check.run(name, {}, predictor, trusted=True)
+        for _, tau, *_ in list(taus(run, check.offered))[-1:]:
+            name += f", tau {tau:.3f}"
+        add(name, check.per_token_s(run))
+
+
+def shift(check: Check) -> None:
+    """The domain changes in mid-run: for one that goes on learning, and for one that does not."""
+    from sjf_bench.learning_predictors import StopsLearning
+
+    stock = check.per_token_s(check.run("stock FCFS", None))
+    first = check.parts[0]
+    arms = {
+        "ours, learning": check.learner(),
+        "ours, nothing learned after the first part": StopsLearning(
+            check.learner().frame, first // 2
+        ),
+    }
+    for name, predictor in arms.items():
+        run = check.run(name, {}, predictor, trusted=False)
+        check.console.print(f"[bold]{name}[/bold]")
+        begin = 0
+        for part, size in enumerate(check.parts):
+            said = run.scores[begin : begin + size]
+            tau = _tau_of(check, said[:WINDOW])
+            check.console.print(
+                f"part {part + 1}: from arrival {begin:,}, after {said[0][2]:,} completions; tau "
+                f"of its first {min(size, WINDOW):,} arrivals {tau:.3f}"
+            )
+            begin += size
+        _print_switches(check, run)
+        _print_worst(check, stock, check.per_token_s(run))
+
+
+def wrong(check: Check) -> None:
+    """Predictors that are wrong, trusted at first: what is left of FCFS once the guard saw it."""
+    from sjf_bench.learning_predictors import wrong_predictors
+
+    stock = check.per_token_s(check.run("stock FCFS", None))
+    table = Table("source", "ranking off after", "ours ÷ FCFS, arrivals from then on", "all")
+
+    def add(name: str, source: str, run: runs.Run) -> None:
+        off = next((each for each in run.switches if each.source == source), None)
+        ours = check.per_token_s(run)
+        begin = 0 if off is None else off.arrivals
+        table.add_row(
+            name,
+            "never"
+            if off is None
+            else f"{off.completions:,} completions, {off.arrivals:,} arrivals",
+            f"{ours[begin:].mean() / stock[begin:].mean():.3f}",
+            f"{ours.mean() / stock.mean():.3f}",
+        )
+
+    for name, predictor in wrong_predictors(check.items).items():
+        add(name, "predictor", check.run(name, NO_PREDICTOR, predictor, trusted=True))
+    lying = [
+        replace(each, xargs={runs.HINT_KEY: 1000 - min(each.output_tokens, 999)})
+        for each in check.offered
+    ]
+    run = check.run("reversed hints", NO_PREDICTOR, offered=lying)
+    add("reversed hints", "hint", run)
+    run = check.run(
+        "reversed hints beside the online predictor", {}, check.learner(), offered=lying
+    )
+    add("reversed hints beside the online predictor", "hint", run)
+    check.console.print(table)
+    _print_switches(check, run)
+
+
+def _tau_of(check: Check, said: Sequence[tuple[str, float, int]]) -> float:
+    import numpy as np
+
+    from sjf_training.ranking import kendall_tau
+
+    tokens = {each.request_id: float(each.output_tokens) for each in check.offered}
+    return kendall_tau(
+        np.array([score for _, score, _ in said]), np.array([tokens[name] for name, _, _ in said])
+    )
+
+
+def _print_taus(check: Check, run: runs.Run) -> None:
+    for after, tau, low, high in taus(run, check.offered):
+        check.console.print(
             f"tau of the {WINDOW:,} arrivals after {after:,} completions: "
             f"{tau:.3f} [{low:.3f}, {high:.3f}]"
         )
-    for completions, trusted in run.switches:
-        console.print(f"ranking {'on' if trusted else 'off'} after {completions:,} completions")
-    stock = per_token_s(simulate(offered, preset, None), offered)
-    oracle = per_token_s(simulate(hinted(offered), preset, {"predictor": "none"}), offered)
-    begin = min(WINDOW, len(offered) // 2)
-    gain, low, high = share_of_gain(stock[begin:], oracle[begin:], ours[begin:])
-    console.print(
-        f"mean per-token latency from the {begin:,}th request on: "
-        f"FCFS {stock[begin:].mean():.3f} s, oracle {oracle[begin:].mean():.3f} s, "
-        f"ours {ours[begin:].mean():.3f} s; "
-        f"share of the oracle's gain {gain:.1%} [{low:.1%}, {high:.1%}]"
-    )
-    if len(offered) > WINDOW:
-        console.print(f"worst {WINDOW:,} requests, ours ÷ FCFS: {worst_window(stock, ours):.3f}")
 
 
-def _wrong(
-    console: Console, offered: Sequence[SimulatedRequest], preset: str, stock: Values
-) -> None:
-    """Predictors that are wrong, trusted at first: what is left of FCFS after the first window."""
-    from sjf_predictor import controls
-
-    prompts = [each.prompt_token_ids for each in offered]
-    lengths = [float(each.output_tokens) for each in offered]
-    rng = np.random.default_rng(1)
-    noise = controls.oracle(prompts, rng.permutation(lengths).tolist())
-    table = Table("predictor", "ranking off after, completions", "ours ÷ FCFS, after it")
-    for name, predictor in {
-        "reversed": controls.reversed_oracle(prompts, lengths),
-        "noise": noise,
-        "constant": controls.ConstantPredictor(),
-        "NaN": _Nothing(),
-    }.items():
-        run = simulate(offered, preset, {"predictor": "none"}, predictor, trusted=True)
-        off = next((n for n, trusted in run.switches if not trusted), None)
-        ours = per_token_s(run, offered)
-        begin = 0 if off is None else 2 * off
-        table.add_row(
-            name,
-            "never" if off is None else str(off),
-            f"{ours[begin:].mean() / stock[begin:].mean():.3f}",
+def _print_switches(check: Check, run: runs.Run) -> None:
+    for each in run.switches:
+        check.console.print(
+            f"ranking by {each.source} {'on' if each.trusted else 'off'} after {_when(each)}"
         )
-    lying = [replace(each, xargs={HINT_KEY: 1000 - each.output_tokens}) for each in offered]
-    run = simulate(lying, preset, {"predictor": "none"})
-    off = next((n for n, trusted in run.switches if not trusted), 0)
-    ours = per_token_s(run, offered)
-    table.add_row(
-        "reversed hints", str(off), f"{ours[2 * off :].mean() / stock[2 * off :].mean():.3f}"
-    )
-    console.print(table)
 
 
-class _Nothing:
-    """A predictor whose every score is NaN."""
+def _when(switch: runs.Switch) -> str:
+    return f"{switch.completions:,} completions, {switch.arrivals:,} arrivals"
 
-    kind, slow = "nan", False
 
-    def score(self, batch: Sequence[Any]) -> Values:
-        """Return NaN for each prompt."""
-        return np.full(len(batch), np.nan)
-
-    def distribution(self, score: float) -> Any:  # noqa: ANN401
-        """Never asked: a score that is not finite has no distribution."""
-        raise AssertionError(score)
+def _print_worst(check: Check, stock: Values, ours: Values) -> None:
+    if len(stock) > WINDOW:
+        worst = worst_window(stock, ours)
+        check.console.print(f"worst {WINDOW:,} arrivals in a row, ours ÷ FCFS: {worst:.3f}")
 
 
 if __name__ == "__main__":

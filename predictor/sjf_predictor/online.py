@@ -5,7 +5,7 @@ Not thread-safe: it is asked and taught by the engine's own thread.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import log
 from pathlib import Path
 from typing import ClassVar
@@ -64,6 +64,11 @@ class OnlinePredictor:
     def learned(self) -> int:
         """How many completions it was taught, those before a restart included."""
         return self._base.learned + sum(each.learned for each in self._adapters.values())
+
+    @property
+    def coverage(self) -> Mapping[float, float]:
+        """See ``OnlineCalibration``."""
+        return self.calibration.coverage
 
     def score(self, batch: Sequence[PromptFeatures]) -> Scores:
         """Return one score a prompt, shape [len(batch)]: log(32 + tokens)."""

@@ -6,7 +6,7 @@ time to time the grid is made into the same kind of table that training fits (pr
 answers that were cut, stochastically monotone in the score).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -122,6 +122,11 @@ class Recalibrated:
     def slow(self) -> bool:
         """The predictor's."""
         return self.predictor.slow
+
+    @property
+    def coverage(self) -> Mapping[float, float]:
+        """See ``OnlineCalibration``."""
+        return self.online.coverage
 
     def score(self, batch: Sequence[PromptFeatures]) -> Scores:
         """Return the predictor's scores."""

@@ -1,5 +1,6 @@
 """Learning and guards on the real schedulers: off is FCFS, switching loses nobody, all persists."""
 
+import json
 import random
 import threading
 from dataclasses import replace
@@ -7,10 +8,12 @@ from dataclasses import replace
 import pytest
 from engine.invariants import CheckedSimulation
 from engine.support import SJF, decisions, plain, workload
+from predictor.conftest import make_linear
 from vllm.v1.request import RequestStatus
 
 from sjf_bench.simulator import EngineShape, SimulatedRequest, Simulation
 from sjf_predictor.base import PromptFeatures
+from sjf_predictor.online_calibration import recalibrated
 from vllm_sjf.engine import state_keeper
 from vllm_sjf.engine.learning import outcome_of
 from vllm_sjf.engine.state_keeper import StateKeeper
@@ -75,6 +78,19 @@ def test_a_switch_ranks_all_that_wait_anew_and_loses_nobody(shape, start):
     waiting = [each for each in arrival if each in before]
     assert queue() == (waiting if start == "on" else waiting[::-1])
     assert before == (waiting[::-1] if start == "on" else waiting)
+
+
+@pytest.mark.parametrize("kind", ["online", "trained"])
+def test_the_state_tells_how_many_answers_stay_within_their_quantiles(kind):
+    sim = Simulation(SHAPE, scheduler_cls=SJF)
+    if kind == "trained":
+        sim.scheduler.prediction.use(recalibrated(make_linear()))
+    assert sim.scheduler.learning.state()["coverage"] == {"0.5": None, "0.9": None}
+    sim.run(telling_prompts(0, 260))
+    coverage = sim.scheduler.learning.state()["coverage"]
+    assert 0 < coverage["0.5"] < coverage["0.9"] <= 1
+    assert ("learned" in sim.scheduler.learning.state()) is (kind == "online")
+    json.dumps(sim.scheduler.learning.state(), allow_nan=False)
 
 
 def test_hints_that_lie_are_ignored_and_the_predictor_is_judged_apart():

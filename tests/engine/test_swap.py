@@ -73,6 +73,15 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(shape, artifact, fault
     loaded(sim)
 
 
+def test_an_engine_with_nothing_to_do_takes_it_when_it_is_asked_for_its_state(shape, artifact):
+    sim = CheckedSimulation(shape)
+    sim.scheduler.swap = PredictorSwap(sim.scheduler, FINGERPRINT)
+    sim.scheduler.swap_predictor(artifact)
+    loaded(sim)
+    assert sim.scheduler.operator.state()["predictor"]["swap"]["state"] == "installed"
+    assert sim.scheduler.prediction.predictor.kind == "linear"
+
+
 def test_no_step_waits_for_the_load(shape, artifact, monkeypatch):
     gate = threading.Event()
     load = "vllm_sjf.engine.swap.load_artifact"

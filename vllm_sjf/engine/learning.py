@@ -1,6 +1,7 @@
 """Where completions meet learning: what an end says of a length, guards, what is kept on disk."""
 
 import hashlib
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from vllm.v1.request import Request, RequestStatus
 from sjf_predictor.base import LengthPredictor
 from sjf_predictor.features import FEATURE_VERSION
 from sjf_predictor.online import OnlinePredictor
+from sjf_predictor.online_calibration import Recalibrated
 from vllm_sjf.config import ONLINE, SJFConfig
 from vllm_sjf.engine import compat
 from vllm_sjf.engine.state_keeper import Content, StateKeeper
@@ -126,7 +128,12 @@ class EngineLearning:
             self._log.close()
 
     def state(self) -> dict[str, Any]:
-        """Return each guard's state, and how much the predictor has learned, as JSON values."""
+        """Return what is known of how good lengths are, as JSON values.
+
+        By source: the guard's ``trusted``, ``tau``, ``standard_error``, ``requests``. Of the
+        predictor: ``learned`` (completions), and ``coverage``: by quantile, the share of recent
+        answers that stayed within it; null before the first.
+        """
         predictor = self._scheduler.prediction.predictor
         found: dict[str, Any] = {
             str(source): {
@@ -139,6 +146,11 @@ class EngineLearning:
         }
         if isinstance(predictor, OnlinePredictor):
             found["learned"] = predictor.learned
+        if isinstance(predictor, OnlinePredictor | Recalibrated):
+            found["coverage"] = {
+                str(q): None if math.isnan(share) else share
+                for q, share in predictor.coverage.items()
+            }
         if self._log is not None:
             found["request_log"] = dict(self._log.counts)
         return found

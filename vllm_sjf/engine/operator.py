@@ -48,6 +48,7 @@ class Operator:
         start nobody now, or null), ``rank`` and its limits under ``limits``.
         """
         scheduler = self._scheduler
+        scheduler.swap.step()  # an engine with nothing to do takes no steps of its own
         running = dict.fromkeys(scheduler.gate.classes, 0)
         blocks = dict.fromkeys(scheduler.gate.classes, 0)
         made = dict.fromkeys(scheduler.gate.classes, 0)
