@@ -24,6 +24,12 @@ def model(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(autouse=True)
+def _loud(monkeypatch):
+    """Leave the process's loggers as they are: other tests read them."""
+    monkeypatch.setattr("sjf_bench.quiet.quiet_vllm", lambda: None)
+
+
 def check(case, model, capsys, *, ceilings=False):
     learning_check.main(case, DATA, model, "smollm2-135m-cpu", 240, "", ceilings, 0)
     return " ".join(capsys.readouterr().out.split())
