@@ -11,8 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from sjf_bench import saturation
 from sjf_bench.sim_run import without_nan
 from sjf_bench.sim_types import EngineShape, SimulatedRequest, StepShape, StepTime
+from sjf_bench.sim_workload import Item
 from sjf_bench.simulator import IDLE_TICK_S, Simulation
 
 SJF = "vllm_sjf.SJFScheduler"
@@ -284,6 +286,22 @@ def _quantile(values: Sequence[float], q: float) -> float:
 
 def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
+
+
+def burst_load(
+    spec: MixedSpec,
+    requests: Iterable[SimulatedRequest],
+    shape: EngineShape,
+    step_time: StepTime,
+) -> float:
+    """Return what interactive work offers in the burst over what one engine takes of it alone."""
+    drawn = [
+        Item(each.prompt_token_ids, each.output_tokens)
+        for each in requests
+        if each.request_id[0] == "i"
+    ]
+    capacity_per_s = saturation.measure(shape, step_time, drawn, spec.max_tokens)
+    return spec.rate_per_s * spec.burst_factor / capacity_per_s
 
 
 def usefulness(figures: Sequence[Mapping[str, Any]], arm: str) -> float | None:

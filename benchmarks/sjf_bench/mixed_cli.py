@@ -159,7 +159,15 @@ def _in_virtual_time(
 ) -> None:
     from rich.progress import track
 
-    from sjf_bench.mixed import MixedSpec, arms, our_config, run, traffic, usefulness
+    from sjf_bench.mixed import (
+        MixedSpec,
+        arms,
+        burst_load,
+        our_config,
+        run,
+        traffic,
+        usefulness,
+    )
     from sjf_bench.quiet import quiet_vllm
     from sjf_bench.simulate_cli import append, number, shaped
     from sjf_bench.step_time import PRESETS
@@ -179,6 +187,7 @@ def _in_virtual_time(
     quiet_vllm()
     shape = shaped(PRESETS[preset].shape, max_num_seqs, None)
     requests = traffic(spec)
+    load = burst_load(spec, requests, shape, PRESETS[preset].step_time)
     figures = [
         run(arm, spec, requests, shape, PRESETS[preset].step_time)
         for arm in track(arms(ours), description="simulating", console=console, transient=True)
@@ -196,5 +205,8 @@ def _in_virtual_time(
     shares = [usefulness(figures, each["arm"]) for each in figures]
     table.add_row("batch tokens/s of what is spare", *(number(each, 2) for each in shares))
     console.print(table)
+    console.print(
+        f"in the burst interactive work is {load:.2f} of what one engine takes of it alone"
+    )
     if out is not None:
-        append(out, figures)
+        append(out, [{**each, "burst_load": load} for each in figures])

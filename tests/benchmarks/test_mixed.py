@@ -1,10 +1,12 @@
 """Interactive and batch work on one engine, in virtual time."""
 
+from dataclasses import replace
+
 import pytest
 
 pytest.importorskip("vllm", reason="needs vLLM: pip install vllm-sjf[cpu]")
 
-from sjf_bench.mixed import MixedSpec, arms, our_config, run, traffic, usefulness
+from sjf_bench.mixed import MixedSpec, arms, burst_load, our_config, run, traffic, usefulness
 from sjf_bench.sim_types import EngineShape
 from sjf_bench.step_time import LinearStepTime
 
@@ -38,6 +40,14 @@ def test_arms_see_the_same_traffic_and_ours_protects_without_idling():
     assert dying["resent"] > 0
     assert dying["success"] == 1.0
     assert dying["ttft_p95_s"] < stock["ttft_p95_s"]
+
+
+def test_a_burst_is_told_by_what_the_engine_takes():
+    requests = traffic(SPEC)
+    load = burst_load(SPEC, requests, SHAPE, STEP_TIME)
+    assert 0.1 < load < 1.0
+    twice = replace(SPEC, burst_factor=2 * SPEC.burst_factor)
+    assert burst_load(twice, requests, SHAPE, STEP_TIME) == pytest.approx(2 * load)
 
 
 def test_same_seed_same_figures():
