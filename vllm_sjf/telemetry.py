@@ -99,6 +99,7 @@ SPECS = (
         "Running requests that lost their place.",
         (*BY_CLASS, "reason"),
     ),
+    Spec("counter", "scheduled_tokens", "Tokens of prompts and answers computed.", BY_CLASS),
     Spec("counter", "recomputed_tokens", "Tokens computed again after a preemption.", BY_CLASS),
     Spec(
         "counter",

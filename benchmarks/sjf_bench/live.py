@@ -251,6 +251,11 @@ def warm_up(base_url: str, sampling: Sampling, count: int) -> None:
 
 def preemptions(base_url: str) -> int | None:
     """Return how often the engine has preempted so far; None when it does not say."""
+    return metric(base_url, "vllm:num_preemptions_total")
+
+
+def metric(base_url: str, name: str, label: str = "") -> int | None:
+    """Return a counter's sum over what has the label value; None when the server does not say."""
     import httpx
 
     total: float | None = None
@@ -259,6 +264,6 @@ def preemptions(base_url: str) -> int | None:
     except httpx.HTTPError:
         return None
     for line in metrics.splitlines():
-        if line.startswith("vllm:num_preemptions_total"):
+        if line.startswith(name) and label in line:
             total = (total or 0.0) + float(line.rsplit(" ", 1)[1])
     return None if total is None else int(total)

@@ -82,14 +82,19 @@ ARMS = (ALONE, SATURATED, OURS, UNLIMITED, PRIORITY)
 class LiveRun:
     """What one arm did.
 
-    redone_tokens: computed again after preemptions. turns: of our controller.
+    batch_tokens: that steps computed for batch work, of prompts and answers.
+    batch_s: how long it could run: with interactive work, until its clients left, else until the
+        last step was over too.
+    redone_tokens: batch tokens computed again after preemptions. turns: of our controller.
     """
 
     arm: LiveArm
     interactive: list[RequestRecord]
     batch: list[RequestRecord]
-    preemptions: int
+    batch_tokens: int
+    batch_s: float
     redone_tokens: int
+    preemptions: int
     turns: int
 
 
@@ -250,15 +255,15 @@ def _run_arm(
         watch(arm.label, time.monotonic() - started)
 
     records = live.replay_parts(server.base_url, arm.key, parts, watching)
-    after = control.counts()
-    preemptions, redone, turns = (b - a for a, b in zip(before, after, strict=True))
+    control.wait_idle()
+    until_idle_s = time.monotonic() - started
+    counted = {name: n - before[name] for name, n in control.counts().items()}
     return LiveRun(
         arm,
         interactive=records[0] if arm.interactive else [],
         batch=records[-1] if arm.batch else [],
-        preemptions=preemptions,
-        redone_tokens=redone,
-        turns=turns,
+        batch_s=spec.duration_s if arm.interactive else until_idle_s,
+        **counted,
     )
 
 
@@ -273,12 +278,16 @@ class _Control:
         """Change something."""
         self._ask("POST", path, json=dict(body), headers=self._headers)
 
-    def counts(self) -> tuple[int, int, int]:
-        """Return preemptions, tokens computed again, and turns of the controller, so far."""
+    def counts(self) -> dict[str, int]:
+        """Return what has been counted so far, by its name in LiveRun."""
         rank = self._ask("GET", "state")["ranks"][0]
-        counts = rank["counts"]
-        preempted = sum(n for name, n in counts.items() if name.startswith("preempted_"))
-        return preempted, counts.get("recomputed_tokens", 0), rank["controller"]["turns"]
+        preempted = sum(n for name, n in rank["counts"].items() if name.startswith("preempted_"))
+        return {
+            "batch_tokens": self._of_batch("vllm_sjf_scheduled_tokens_total"),
+            "redone_tokens": self._of_batch("vllm_sjf_recomputed_tokens_total"),
+            "preemptions": preempted,
+            "turns": rank["controller"]["turns"],
+        }
 
     def wait_idle(self) -> None:
         """Return once no request of an earlier arm is left."""
@@ -289,6 +298,12 @@ class _Control:
                 return
             time.sleep(0.2)
         raise live.StallError(f"requests of an earlier arm were still there {IDLE_TIMEOUT_S:.0f} s")
+
+    def _of_batch(self, metric: str) -> int:
+        found = live.metric(self._base_url, metric, f'"{BATCH}"')
+        if found is None:
+            raise ServerError(f"{self._base_url}/metrics has no {metric}")
+        return found
 
     def _ask(self, method: str, path: str, **kwargs: Any) -> Any:  # noqa: ANN401 - JSON
         import httpx

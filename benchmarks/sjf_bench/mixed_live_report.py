@@ -7,8 +7,8 @@ Symbols, over the arms of one run:
     usefulness = batch tokens/s, ours ÷ spare
 
 The busy share is that of the time in which interactive alone has any request in flight: a step
-runs whenever one has. Batch tokens are those of prompts whose answer has begun and of answers, as
-far as they came within the run; what was computed twice counts once.
+runs whenever one has. Batch tokens are those that the server's steps computed for it, of prompts
+and answers; what was computed twice counts once.
 """
 
 import math
@@ -91,7 +91,7 @@ def _one(run: LiveRun, spec: LiveSpec) -> dict[str, Any]:
     if run.arm.batch:
         done = sum(each.problem is None for each in run.batch)
         figures |= {
-            "batch_tokens_per_s": batch_tokens(run.batch, spec.duration_s) / spec.duration_s,
+            "batch_tokens_per_s": (run.batch_tokens - run.redone_tokens) / run.batch_s,
             "batch_per_hour": 3600 * done / spec.duration_s,
         }
     return figures
@@ -100,15 +100,6 @@ def _one(run: LiveRun, spec: LiveSpec) -> dict[str, Any]:
 def is_failure(record: RequestRecord) -> bool:
     """Tell whether a request went wrong; those that we cut off ourselves did not."""
     return record.problem is not None and record.error != CLIENT_LEFT
-
-
-def batch_tokens(records: Sequence[RequestRecord], until_s: float) -> int:
-    """Prompt tokens of answers that had begun by ``until_s``, and answer tokens by then."""
-    return sum(
-        each.prompt_tokens + sum(at_s <= until_s for at_s in each.token_times_s)
-        for each in records
-        if each.first_token_s <= until_s
-    )
 
 
 def busy_share(records: Sequence[RequestRecord], duration_s: float) -> float:

@@ -27,8 +27,8 @@ def record(arm: str, arrival_s: float, *times_s: float, prompt: int = 0, error: 
     )
 
 
-def run(arm, interactive=(), batch=()):
-    return LiveRun(arm, list(interactive), list(batch), 0, 0, 0)
+def run(arm, interactive=(), batch=(), *, tokens=0, seconds=30.0, redone=0):
+    return LiveRun(arm, list(interactive), list(batch), tokens, seconds, redone, 0, 0)
 
 
 def test_every_arm_is_sent_the_same_and_a_burst_is_in_the_middle():
@@ -50,15 +50,6 @@ def test_busy_time_is_counted_once_however_many_are_in_flight():
     assert mixed_live_report.busy_share([], 10.0) == 0.0
 
 
-def test_batch_tokens_are_those_within_the_run():
-    records = [
-        record("a", 0.0, 5.0, 9.0, 10.5, prompt=100),
-        record("a", 0.0, prompt=100, error=CLIENT_LEFT),
-        record("a", 0.0, 10.5, prompt=100),
-    ]
-    assert mixed_live_report.batch_tokens(records, 10.0) == 102
-
-
 def test_the_two_aims_are_figured_from_the_arms():
     alone = [record("alone", 3.0 * i, 3.0 * i + 0.5, 3.0 * i + 1.5) for i in range(10)]
     mixed = [record("ours", 3.0 * i, 3.0 * i + 0.7, 3.0 * i + 1.5) for i in range(10)]
@@ -68,9 +59,9 @@ def test_the_two_aims_are_figured_from_the_arms():
     summary = mixed_live_report.summarise(
         [
             run(ALONE, alone),
-            run(SATURATED, batch=saturated),
-            run(OURS, mixed, beside),
-            run(UNLIMITED, flood, saturated),
+            run(SATURATED, batch=saturated, tokens=800, seconds=40.0),
+            run(OURS, mixed, beside, tokens=290, redone=20),
+            run(UNLIMITED, flood, saturated, tokens=600),
         ],
         SPEC,
     )
@@ -78,7 +69,8 @@ def test_the_two_aims_are_figured_from_the_arms():
     assert summary["arms"]["alone"]["busy_share"] == pytest.approx(0.5)
     assert ours["protection"] == pytest.approx(1.4)
     assert ours["protection_interval"]["low"] == pytest.approx(1.4)
-    assert ours["usefulness"] == pytest.approx(300 / 601 * 2)
+    assert summary["spare_tokens_per_s"] == pytest.approx(20 * 0.5)
+    assert ours["usefulness"] == pytest.approx((290 - 20) / 30 / 10)
     assert summary["arms"]["unlimited"]["protection"] == pytest.approx(10)
     told = mixed_live_report.verdict(summary)
     assert all(": met" in line for line in told)

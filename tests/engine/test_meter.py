@@ -1,5 +1,6 @@
 """What the metrics say of a run in virtual time, held against what the run itself records."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -60,6 +61,27 @@ def test_metrics_agree_with_what_the_run_records(registry, shape):
     # First tokens are seen at the start of the step after the one that made them.
     ttft_s = sum(each.first_token_s - each.arrival_s for each in outcomes)
     assert total(registry, "time_to_first_token_seconds_sum") == pytest.approx(ttft_s, rel=0.05)
+
+
+def test_every_token_that_a_step_computes_is_counted_for_its_class(registry, shape):
+    sim = metered(registry, shape)
+    step, computed = sim.step, Counter()
+
+    def step_and_count():
+        output = step()
+        for request_id, tokens in output.num_scheduled_tokens.items():
+            computed[request_id[0]] += tokens
+        return output
+
+    sim.step = step_and_count
+    batch = [
+        replace(each, request_id=f"b{each.request_id}", xargs={"traffic_class": "batch"})
+        for each in workload(2, 20)
+    ]
+    sim.run([*workload(1, 20), *batch])
+
+    for name, first in (("interactive", "r"), ("batch", "b")):
+        assert total(registry, "scheduled_tokens_total", traffic_class=name) == computed[first] > 0
 
 
 def test_nothing_is_kept_of_requests_that_left_and_levels_go_to_zero(registry, shape):

@@ -5,6 +5,7 @@ each.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from vllm.v1.request import Request, RequestStatus
@@ -72,9 +73,17 @@ class Meter:
         """A live request's deadline has passed."""
         self._metrics.count("deadline_missed_requests", self._class_of(request_id))
 
-    def stepped(self) -> None:
-        """A step was scheduled: what the steps before it made is there now."""
+    def stepped(self, scheduled_tokens: Mapping[str, int]) -> None:
+        """A step was scheduled: what the steps before it made is there now.
+
+        scheduled_tokens: that it computes, by request.
+        """
         self._in_error.clear()
+        computed: Counter[str] = Counter()
+        for request_id, tokens in scheduled_tokens.items():
+            computed[self._class_of(request_id)] += tokens
+        for name, tokens in computed.items():
+            self._metrics.count("scheduled_tokens", name, by=tokens)
         now_s = self._scheduler.clock()
         gaps: Counter[tuple[str, float]] = Counter()
         for request in self._scheduler.running:

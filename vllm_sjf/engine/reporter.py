@@ -129,7 +129,7 @@ class Reporter:
             for new in output.scheduled_new_reqs:
                 if new.req_id not in resumed:
                     self._started(new.req_id)
-        self._tell(Meter.stepped)
+        self._tell(Meter.stepped, output.num_scheduled_tokens)
         self._tell_counts()
 
     def finished(self, request: Request) -> None:
