@@ -285,7 +285,7 @@ class SJFConfig(_Section):
     mode: Annotated[Mode, Field(strict=False)] = Mode.SJF
     predictor: Annotated[str, Field(min_length=1)] = ONLINE
     prefill_token_cost: NonNegativeFloat = 0.2
-    aging_tokens_per_s: PositiveFloat = 20.0
+    aging_tokens_per_s: PositiveFloat = 10.0
     max_pushback_s: NonNegativeFloat = 60.0
     displacement: Displacement = Displacement()
     reservation: Reservation = Reservation()
