@@ -5,7 +5,8 @@ real prompts with the lengths of real answers, 1.1 times as fast as the engine c
 stock FCFS, under ours with lengths known (oracle) and under ours as a case has it.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -52,7 +53,10 @@ MAX_TOKENS = {Case.COLD_START: 512, Case.SHIFT: 1024, Case.WRONG: 512}
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What the cases share. parts: how many items there are of each part, in order."""
+    """What the cases share.
+
+    parts: how many items there are of each part, in order. sjf: configuration of all our arms.
+    """
 
     console: Console
     items: runs.Items
@@ -60,16 +64,26 @@ class Check:
     offered: Sequence[SimulatedRequest]
     engine: runs.Engine
     model: Path
+    sjf: Mapping[str, Any]
 
-    def run(self, what: str, *args: Any, known: bool = False, **kwargs: Any) -> runs.Run:  # noqa: ANN401
+    def run(
+        self,
+        what: str,
+        sjf: Mapping[str, Any] | None,
+        *args: Any,  # noqa: ANN401 - of runs.simulate
+        known: bool = False,
+        **kwargs: Any,  # noqa: ANN401
+    ) -> runs.Run:
         """Simulate one arm behind a progress bar; ``known``: with true lengths as hints."""
         offered = runs.hinted(self.offered) if known else self.offered
         offered = kwargs.pop("offered", offered)
+        sjf = None if sjf is None else {**self.sjf, **sjf}
         with Progress(console=self.console, transient=True) as progress:
             task = progress.add_task(what, total=len(offered))
             return runs.simulate(
                 offered,
                 self.engine,
+                sjf,
                 *args,
                 on_progress=lambda done: progress.update(task, completed=done),
                 **kwargs,
@@ -107,6 +121,9 @@ def main(
     ceilings: Annotated[
         bool, typer.Option(help="cold-start: also what better predictors would reach.")
     ] = False,
+    sjf: Annotated[
+        str, typer.Option(help="Our configuration, as JSON, in all of our arms.")
+    ] = "{}",
     seed: Annotated[int, typer.Option(help="Of the arrivals.")] = 0,
 ) -> None:
     """Print what learning is worth; a few minutes."""
@@ -126,7 +143,7 @@ def main(
     offered = runs.requests_of(items, rate_per_s, seed)
     console.print(f"{len(offered):,} requests, {rate_per_s:.1f} a second, seed {seed}, {preset}")
     sizes = [len(each.tokens) for each in read]
-    check = Check(console, items, sizes, offered, engine, model)
+    check = Check(console, items, sizes, offered, engine, model, json.loads(sjf))
     if case is Case.COLD_START:
         cold_start(check, ceilings=ceilings)
     elif case is Case.SHIFT:

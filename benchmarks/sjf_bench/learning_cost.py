@@ -41,14 +41,15 @@ def main(
     items = read_items(data, model, source, 14_000, 1024)
     prompts = [PromptFeatures(each, items.max_tokens) for each in items.prompts]
     frame = chat_frame(load_tokenizer(model))
-    before_mb = peak_mb()
+    before_mb = resident_mb()
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("scoring and learning", total=requests)
         took_us = []
-        for each in timed(OnlinePredictor(frame), prompts, items.tokens, requests):
+        predictor = OnlinePredictor(frame)
+        for each in timed(predictor, prompts, items.tokens, requests):
             took_us.append(each)
             progress.advance(task)
-    grown_mb = peak_mb() - before_mb
+    grown_mb = resident_mb() - before_mb
     table = Table("microseconds a request", "median", "p99", "p99.9", "largest")
     parts = np.array(took_us[WARM_UP:])
     for name, values in {
@@ -62,14 +63,15 @@ def main(
     length = np.array([len(each) for each in items.prompts])
     console.print(
         f"aim: p99 of both below {AIM_US:.0f}; prompts of {np.median(length):.0f} tokens (median), "
-        f"{length.max()} (longest); the process grew by {grown_mb:.0f} MB over {requests:,} "
-        "completions"
+        f"{length.max()} (longest); the process grew by {grown_mb:.0f} MB over "
+        f"{predictor.learned:,} completions"
     )
 
 
-def peak_mb() -> float:
-    """Return the most memory that this process has held, in MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+def resident_mb() -> float:
+    """Return the memory that this process holds, in MB."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 1e6
 
 
 def timed(

@@ -9,6 +9,7 @@ score. NumPy only.
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -118,9 +119,14 @@ def fit(observations: Observations, tuning: Observations) -> Calibration:
 
 def bucket_index(tokens: Floats) -> npt.NDArray[np.int64]:
     """Return the bucket nearest to each length, in log space, shape [n]."""
+    return np.searchsorted(_bucket_edges(), np.maximum(tokens, 1.0)).astype(np.int64)
+
+
+@lru_cache(maxsize=1)
+def _bucket_edges() -> Floats:
     values = bucket_values()
-    edges = np.sqrt(values[1:] * values[:-1])
-    return np.searchsorted(edges, np.maximum(tokens, 1.0)).astype(np.int64)
+    edges: Floats = np.sqrt(values[1:] * values[:-1])
+    return edges
 
 
 def _fit_table(observations: Observations) -> Calibration:

@@ -55,6 +55,7 @@ _SALTS = np.arange(1, 16, dtype=np.uint64) * np.uint64(0xE7037ED1A0B428DB)
 _MIX = np.uint64(0xFF51AFD7ED558CCD)
 _OPENING_RUNS = 5
 _CLOSING_RUNS = 3
+_RUN_POWERS = np.multiply.accumulate(np.full(_OPENING_RUNS, _C4, dtype=np.uint64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,6 +135,8 @@ def extract(prompt: PromptFeatures, frame: PromptFrame) -> FeatureRow:
 
 def _gram_hashes(own: Hashes) -> Hashes:
     """Uni-, bi- and trigrams."""
+    if not len(own):
+        return own
     one, two, three = own * _C1, own * _C2, own * _C3
     return np.concatenate(
         (
@@ -164,12 +167,13 @@ def _head_hashes(own: Hashes, prefix_hash: int) -> Hashes:
 
 def _runs(tokens: Hashes) -> Hashes:
     """Hash of tokens[:1], tokens[:2], ... up to all of them."""
-    powers = np.multiply.accumulate(np.full(len(tokens), _C4, dtype=np.uint64))
-    return np.cumsum((tokens + np.uint64(1)) * powers, dtype=np.uint64)
+    return np.cumsum((tokens + np.uint64(1)) * _RUN_POWERS[: len(tokens)], dtype=np.uint64)
 
 
 def _buckets(hashes: Hashes, bits: int, offset: int) -> npt.NDArray[np.int64]:
     """Mix, keep the top ``bits``, and drop repeats: ascending, each once."""
+    if not len(hashes):
+        return np.zeros(0, np.int64)
     mixed = hashes ^ (hashes >> np.uint64(32))
     mixed *= _MIX
     mixed ^= mixed >> np.uint64(29)

@@ -23,7 +23,7 @@ from sjf_predictor.features import BAG_OFFSET, BUCKETS, DENSE_NAMES, FeatureRow
 from sjf_predictor.manifest import Tensors
 
 RIDGE = 0.3
-REPLAYS = 8
+REPLAYS = 16
 MAX_EXAMPLES = 16_384
 MAX_FEATURES = 4_000_000
 """Of all examples together; at 6 bytes each, and about 300 bytes an example besides."""
@@ -31,6 +31,7 @@ MAX_FEATURES = 4_000_000
 _WIDTH = len(DENSE_NAMES) + 1  # one more for the intercept
 _CENTRE = np.array([5.0, 4.0, 5.0, 0.5, 1.0, 0.0, 0.0, 0.0], np.float32)
 _SCALE = np.array([15.0, 15.0, 15.0, 5.0, 5.0, 5.0, 5.0, 5.0], np.float32)
+_DENSE_PLACES = np.arange(BUCKETS, BUCKETS + _WIDTH)
 _LIMIT = 0.5  # of a dense value: a linear term must not extrapolate to sizes never seen
 
 
@@ -38,13 +39,13 @@ _LIMIT = 0.5  # of a dense value: a linear term must not extrapolate to sizes ne
 class Example:
     """One completion.
 
-    indices: hashed buckets, int32[k]; values: float16[k]; dense: float32[_WIDTH].
-    label: in score units; cut: the label is a lower bound. norm: squared, of the whole row.
+    indices: hashed buckets, then the dense features' places beyond them, int32[k + _WIDTH];
+    values: of each, float16. label: in score units; cut: the label is a lower bound. norm: squared,
+    of the whole row.
     """
 
     indices: npt.NDArray[np.int32]
     values: npt.NDArray[np.float16]
-    dense: npt.NDArray[np.float32]
     label: float
     cut: bool
     norm: float
@@ -60,8 +61,9 @@ class WindowRidge:
     max_examples: int = MAX_EXAMPLES
     max_features: int = MAX_FEATURES
     learned: int = 0
-    _weights: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros(BUCKETS, np.float32))
-    _dense: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros(_WIDTH, np.float32))
+    _weights: npt.NDArray[np.float32] = field(
+        default_factory=lambda: np.zeros(BUCKETS + _WIDTH, np.float32)
+    )
     _seen: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros(BUCKETS, np.float32))
     _examples: list[Example] = field(default_factory=list)
     _coefficients: list[float] = field(default_factory=list)
@@ -76,15 +78,13 @@ class WindowRidge:
     def score(self, row: FeatureRow) -> float:
         """Return the weighted sum of one feature row."""
         values = self._weighted(row.indices, row.values)
-        return float(self._weights.take(row.indices) @ values) + float(
-            self._dense @ _dense_part(row.dense)
-        )
+        dense = self._weights[BUCKETS:] @ _dense_part(row.dense)
+        return float(self._weights.take(row.indices) @ values) + float(dense)
 
     def learn(self, row: FeatureRow, label: float, *, cut: bool) -> None:
         """Take in one completion. label: in score units; cut: it is a lower bound."""
-        indices = row.indices.astype(np.int32)
-        values = self._weighted(row.indices, row.values).astype(np.float16)
-        self._keep(_example(indices, values, _dense_part(row.dense), label, cut), 0.0)
+        values = self._weighted(row.indices, row.values)
+        self._keep(_example(row.indices, values, _dense_part(row.dense), label, cut), 0.0)
         self.learned += 1
         self._ascend(len(self._examples) - 1)
         for _ in range(min(REPLAYS, len(self) - 1)):
@@ -101,10 +101,12 @@ class WindowRidge:
 
         def tensors() -> Tensors:
             return {
-                "indices": _joined([each.indices for each in kept], np.int32),
-                "values": _joined([each.values for each in kept], np.float16),
-                "sizes": np.array([len(each.indices) for each in kept], np.int32),
-                "dense": _joined([each.dense for each in kept], np.float32).reshape(-1, _WIDTH),
+                "indices": _joined([each.indices[:-_WIDTH] for each in kept], np.int32),
+                "values": _joined([each.values[:-_WIDTH] for each in kept], np.float16),
+                "sizes": np.array([len(each.indices) - _WIDTH for each in kept], np.int32),
+                "dense": _joined([each.values[-_WIDTH:] for each in kept], np.float16)
+                .astype(np.float32)
+                .reshape(-1, _WIDTH),
                 "labels": np.array([each.label for each in kept], np.float64),
                 "cut": np.array([each.cut for each in kept], np.uint8),
                 "coefficients": np.array(coefficients, np.float64),
@@ -136,33 +138,34 @@ class WindowRidge:
         for place, end in enumerate(ends.tolist()):
             begin = end - int(tensors["sizes"][place])
             example = _example(
-                tensors["indices"][begin:end].astype(np.int32),
-                tensors["values"][begin:end].astype(np.float16),
-                tensors["dense"][place].astype(np.float32),
+                tensors["indices"][begin:end],
+                tensors["values"][begin:end],
+                tensors["dense"][place],
                 float(tensors["labels"][place]),
                 bool(tensors["cut"][place]),
             )
             coefficient = float(tensors["coefficients"][place])
             self._keep(example, coefficient)
-            self._shift(example, example.values.astype(np.float32), coefficient)
+            self._shift(example, coefficient)
         self.learned = learned
 
     def _keep(self, example: Example, coefficient: float) -> None:
         """Put an example into the window; its term in the weights is the caller's affair."""
-        self._make_room(len(example.indices))
+        features = len(example.indices) - _WIDTH
+        self._make_room(features)
         self._examples.append(example)
         self._coefficients.append(coefficient)
-        self._features += len(example.indices)
-        self._seen[example.indices] += 1.0
+        self._features += features
+        self._seen[example.indices[:-_WIDTH]] += 1.0
 
     def _make_room(self, features: int) -> None:
         while len(self) and (
             len(self) >= self.max_examples or self._features + features > self.max_features
         ):
             gone = self._examples[self._oldest]
-            self._shift(gone, gone.values.astype(np.float32), -self._coefficients[self._oldest])
-            self._seen[gone.indices] -= 1.0
-            self._features -= len(gone.indices)
+            self._shift(gone, -self._coefficients[self._oldest])
+            self._seen[gone.indices[:-_WIDTH]] -= 1.0
+            self._features -= len(gone.indices) - _WIDTH
             self._oldest += 1
         if self._oldest > 1024 and self._oldest > len(self):
             del self._examples[: self._oldest], self._coefficients[: self._oldest]
@@ -186,32 +189,34 @@ class WindowRidge:
 
     def _ascend(self, place: int) -> None:
         example, old = self._examples[place], self._coefficients[place]
+        # Each array call is what this costs, so they are as few as can be.
         values = example.values.astype(np.float32)
-        score = float(self._weights.take(example.indices) @ values) + float(
-            self._dense @ example.dense
-        )
-        new = old + (example.label - score - RIDGE * old) / (RIDGE + example.norm)
+        indices = example.indices.astype(np.intp)
+        weights = self._weights.take(indices)
+        new = old + (example.label - float(weights @ values) - RIDGE * old) / (RIDGE + example.norm)
         if example.cut:
             new = max(new, 0.0)
         self._coefficients[place] = new
-        self._shift(example, values, new - old)
-
-    def _shift(self, example: Example, values: npt.NDArray[np.float32], by: float) -> None:
+        values *= new - old
+        weights += values
         # Indices within an example are distinct, so this adds each once.
-        self._weights[example.indices] += np.float32(by) * values
-        self._dense += np.float32(by) * example.dense
+        self._weights[indices] = weights
+
+    def _shift(self, example: Example, by: float) -> None:
+        self._weights[example.indices] += np.float32(by) * example.values.astype(np.float32)
 
 
 def _example(
-    indices: npt.NDArray[np.int32],
-    values: npt.NDArray[np.float16],
-    dense: npt.NDArray[np.float32],
+    indices: npt.NDArray[np.integer[Any]],
+    values: npt.NDArray[np.floating[Any]],
+    dense: npt.NDArray[np.floating[Any]],
     label: float,
     cut: bool,
 ) -> Example:
-    plain = values.astype(np.float32)
-    norm = float(plain @ plain) + float(dense @ dense)
-    return Example(indices, values, dense, label, cut, norm)
+    stored = np.concatenate((values, dense), dtype=np.float16, casting="same_kind")
+    plain = stored.astype(np.float32)
+    places = np.concatenate((indices, _DENSE_PLACES), dtype=np.int32, casting="same_kind")
+    return Example(places, stored, label, cut, float(plain @ plain))
 
 
 def _dense_part(dense: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

@@ -31,7 +31,7 @@ def _loud(monkeypatch):
 
 
 def check(case, model, capsys, *, ceilings=False):
-    learning_check.main(case, DATA, model, "smollm2-135m-cpu", 240, "", ceilings, 0)
+    learning_check.main(case, DATA, model, "smollm2-135m-cpu", 240, "", ceilings)
     return " ".join(capsys.readouterr().out.split())
 
 
@@ -68,7 +68,7 @@ def test_shift_runs_part_after_part(model, capsys, monkeypatch):
     monkeypatch.setitem(learning_check.PARTS, learning_check.Case.SHIFT, parts[0])
     monkeypatch.setitem(learning_check.MAX_TOKENS, learning_check.Case.SHIFT, parts[1])
     learning_check.main(
-        learning_check.Case.SHIFT, DATA, model, "smollm2-135m-cpu", None, None, False, 0
+        learning_check.Case.SHIFT, DATA, model, "smollm2-135m-cpu", None, None, False
     )
     shown = " ".join(capsys.readouterr().out.split())
     assert "part 2: from arrival 150" in shown
