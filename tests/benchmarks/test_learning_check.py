@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 from training.conftest import make_tokenizer
 
-from sjf_bench import learning_check, learning_figures
+from sjf_bench import learning_check, learning_cost, learning_figures
 from sjf_bench.learning_figures import share_of_gain, taus, worst_window
 from sjf_bench.learning_runs import Run, read_items
 from sjf_bench.sim_types import SimulatedRequest
+from sjf_predictor.base import PromptFeatures
+from sjf_predictor.frame import PromptFrame
+from sjf_predictor.online import OnlinePredictor
 
 pytest.importorskip("vllm", reason="needs vLLM: pip install vllm-sjf[cpu]")
 
@@ -109,3 +112,14 @@ def test_tau_is_of_the_arrivals_after_so_many_completions(monkeypatch):
     scores = [(f"r{n}", float(n if n >= 20 else -n), n // 2) for n in range(60)]
     found = list(taus(Run({}, scores, []), requests, window=30))
     assert [each[:2] for each in found] == [(10, 1.0)]
+
+
+def test_cost_is_told_of_each_completion_and_of_what_is_held(monkeypatch):
+    monkeypatch.setattr(learning_cost, "MAX_EXAMPLES", 40)
+    prompts = [PromptFeatures([5, n, 7]) for n in range(10)]
+    predictor = OnlinePredictor(PromptFrame())
+    took = list(learning_cost.timed(predictor, prompts, range(1, 11), 30))
+    assert len(took) == predictor.learned == 30
+    assert all(score > 0 and learn > 0 for score, learn in took)
+    held_mb = learning_cost.window_mb(OnlinePredictor(PromptFrame()), prompts, range(1, 11))
+    assert 5 < held_mb < 10  # the weights and counts of 655,360 buckets, and next to no examples
