@@ -46,10 +46,12 @@ def main(
     frame = chat_frame(load_tokenizer(model))
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("scoring and learning", total=passes * requests)
-        took_us = []
+        took_us: list[list[tuple[float, float]]] = []
         for _ in range(passes):
-            one = timed(OnlinePredictor(frame), prompts, items.tokens, requests)
-            took_us.append([each for each in one if progress.advance(task) is None])
+            took_us.append([])
+            for each in timed(OnlinePredictor(frame), prompts, items.tokens, requests):
+                took_us[-1].append(each)
+                progress.advance(task)
     times = np.array(took_us)[:, WARM_UP:]
     lengths = np.array([len(each) for each in items.prompts])
     for title, parts in {
