@@ -149,6 +149,7 @@ class Borrowing(_Section):
     window_s: that latencies, evictions and offered work are measured over.
     reserved_slots, reserved_kv_share: kept free of borrowers, for bursts.
     throttled_prefill_tokens: prompt tokens a step of each borrowing class unless fully open.
+    yielding_prefill_tokens: the same, open or not, while a protected request has no token yet.
     wait_share_of_target: of target_ttft_s, that the oldest protected request may wait.
     max_queued_tokens: prompt tokens of protected requests that may wait.
     max_kv_usage: of all KV blocks, while a protected request waits.
@@ -168,6 +169,7 @@ class Borrowing(_Section):
     reserved_slots: Annotated[int, Field(ge=0)] = 0
     reserved_kv_share: Annotated[float, Field(ge=0, lt=1)] = 0.05
     throttled_prefill_tokens: Count = 256
+    yielding_prefill_tokens: Count | None = None
     wait_share_of_target: PositiveFloat = 0.5
     max_queued_tokens: Count | None = None
     max_kv_usage: Annotated[float, Field(gt=0, le=1)] | None = None

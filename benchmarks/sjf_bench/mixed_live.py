@@ -123,6 +123,7 @@ def our_config(spec: LiveSpec) -> dict[str, Any]:
             "enabled": True,
             "reserved_slots": spec.max_num_seqs // 4,
             "step_slots": 2,
+            "yielding_prefill_tokens": max(spec.batch_prefill_tokens // 8, 1),
             **spec.borrowing,
         },
         "displacement": {"max_per_step": 4},

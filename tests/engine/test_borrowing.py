@@ -95,6 +95,35 @@ def test_pressure_closes_for_new_batch_work_and_shrinks_its_prompts():
     assert len({each.request_id for each in sim.run([])}) == 120
 
 
+@pytest.mark.parametrize("paused", [False, True])
+def test_prompts_of_batch_work_yield_to_protected_ones_though_the_tap_is_open(paused):
+    """Ten chats come together, more than a step holds; none of a paused class is waited for."""
+    sim = Simulation(SHAPE, scheduler_cls=SJF, sjf=config(yielding_prefill_tokens=16))
+    for each in jobs(4, prompt=3000):
+        sim.add(each)
+    sim.step()
+    for index in range(10):
+        chat = request(f"c{index}", at=sim.now_s, tokens=5)
+        sim.add(replace(chat, prompt_token_ids=[9 + index] * 300))
+    if paused:
+        sim.scheduler.operator.set_class("chat", {"paused": True})
+    beside, after = [], []
+    while len(after) < 3:
+        control = sim.scheduler.borrowing
+        waited_for = any(control._tokenless.values())
+        output = sim.step()
+        prompts = sum(
+            n for name, n in output.num_scheduled_tokens.items() if name[0] == "b" and n > 1
+        )
+        (beside if waited_for and not paused else after).append(prompts)
+        assert control.state.tap == "open"
+    assert max(after) > 500
+    assert not beside if paused else max(beside) == 16
+    if not paused:
+        assert len({each.request_id for each in sim.run([])}) == 14
+        assert not any(control._tokenless.values())
+
+
 def slow_decoding(shape: StepShape) -> float:
     """So much for each that decodes that nine already miss the target of 100 ms."""
     return 0.015 + 2e-5 * shape.prefill_tokens + 1e-2 * shape.decode_tokens

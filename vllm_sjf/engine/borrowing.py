@@ -1,5 +1,6 @@
 """Measures how the protected classes fare, and asks the controller what the others may do."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,7 @@ class BorrowingControl:
         self._offered = WindowedSum(window_s)
         self._evicted = WindowedSum(window_s)
         self._last_s: dict[str, float] = {}  # when a protected request's last token came
+        self._tokenless: Counter[str] = Counter()  # by class, protected requests without any
         self._check_at_s = float("-inf")
         self.relief = Relief()  # measures while the tap is closed
         self.pressures: Mapping[str, float] = {}
@@ -99,9 +101,17 @@ class BorrowingControl:
 
     def prefill_limit(self, traffic_class: str) -> int | None:
         """Return how many prompt tokens a step a class may compute, or None."""
-        if self.state.tap is Tap.OPEN or traffic_class not in self.borrowers:
+        if traffic_class not in self.borrowers:
             return None
-        return self.config.throttled_prefill_tokens
+        limits = [] if self.state.tap is Tap.OPEN else [self.config.throttled_prefill_tokens]
+        if self.config.yielding_prefill_tokens is not None and self._prompt_is_protected():
+            limits.append(self.config.yielding_prefill_tokens)
+        return min(limits, default=None)
+
+    def _prompt_is_protected(self) -> bool:
+        """Tell whether a protected request has no token yet and may get one; O(classes)."""
+        paused = self._scheduler.gate.paused
+        return any(n and name not in paused for name, n in self._tokenless.items())
 
     def arrived(self, job: Job) -> None:
         """A request arrived; a protected one is watched, and adds to the work offered."""
@@ -109,6 +119,7 @@ class BorrowingControl:
             cost = self._scheduler.ordering.cost_tokens(job)
             self._offered.add(self._scheduler.clock(), cost)
             self._last_s[job.request_id] = -1.0
+            self._tokenless[job.traffic_class] += 1
 
     def delivered(self, outputs: Mapping[int, EngineCoreOutputs]) -> None:
         """Outputs leave for the front ends."""
@@ -120,6 +131,7 @@ class BorrowingControl:
                     job = self._scheduler.ledger.job(output.request_id)
                     self._note_token(job, last_s, len(output.new_token_ids), now_s)
                     self._last_s[output.request_id] = now_s
+                    self._tokenless[job.traffic_class] -= last_s < 0
 
     def preempted(self, job: Job, reason: Reason) -> None:
         """A running request lost its place."""
@@ -131,6 +143,8 @@ class BorrowingControl:
         last_s = self._last_s.pop(job.request_id, None)
         if last_s is None:
             return
+        if last_s < 0:
+            self._tokenless[job.traffic_class] -= 1
         if status in ANSWERED and tokens:
             self._note_token(job, last_s, 1, self._scheduler.clock())
         elif status is RequestStatus.FINISHED_ERROR and last_s < 0:
