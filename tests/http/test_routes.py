@@ -99,7 +99,8 @@ def test_a_pause_holds_on_every_engine_from_the_next_step_until_it_is_lifted(ask
     paused = ask("POST", "/v1/sjf/classes/batch", json={"paused": True}, headers=ADMIN)
 
     assert paused.status_code == 200
-    assert all(each["paused"] for each in paused.json()["ranks"])
+    ranks = paused.json()["ranks"]
+    assert [(each["rank"], each["paused"]) for each in ranks] == [(0, True), (1, True)]
     for sim in sims:
         assert set(sim.scheduler.schedule().num_scheduled_tokens) == {"i"}
     assert "paused" in state(ask)[0]["classes"]["batch"]["closed_by"]

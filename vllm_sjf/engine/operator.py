@@ -140,7 +140,11 @@ class Operator:
         gate.classes[name] = spec
         (gate.paused.add if paused else gate.paused.discard)(name)
         self._scheduler.ranked.configure(spec)
-        return {"name": name, "paused": paused, **spec.model_dump(mode="json", exclude={"name"})}
+        return {
+            "name": name,
+            "paused": paused,
+            **spec.model_dump(mode="json", exclude={"name", "rank"}),
+        }
 
     def set_mode(self, mode: str) -> dict[str, Any]:
         """Switch to ``sjf``, ``shadow`` or ``fcfs``; return the mode before and after.
