@@ -218,8 +218,8 @@ def shift(check: Check) -> None:
                 f"part {part + 1}: from arrival {begin:,}, after {said[0][2]:,} completions; tau "
                 f"of its first {min(size, WINDOW):,} arrivals {tau:.3f}"
             )
+            _print_switches(check, run, begin, begin + size)
             begin += size
-        _print_switches(check, run)
         _print_worst(check, stock, check.per_token_s(run))
 
 
@@ -278,11 +278,16 @@ def _print_taus(check: Check, run: runs.Run) -> None:
         )
 
 
-def _print_switches(check: Check, run: runs.Run) -> None:
+def _print_switches(check: Check, run: runs.Run, begin: int = 0, end: int | None = None) -> None:
+    """Print those switches that fell between two arrivals, and what of these had ended by then."""
+    part = [run.outcomes[each.request_id] for each in check.offered[begin:end]]
     for each in run.switches:
-        check.console.print(
-            f"ranking by {each.source} {'on' if each.trusted else 'off'} after {_when(each)}"
-        )
+        if begin < each.arrivals <= begin + len(part):
+            ended = sum(outcome.finished_s <= each.at_s for outcome in part)
+            check.console.print(
+                f"ranking by {each.source} {'on' if each.trusted else 'off'} after {_when(each)}"
+                + (f"; {ended:,} completions of this part" if begin else "")
+            )
 
 
 def _when(switch: runs.Switch) -> str:

@@ -27,8 +27,9 @@ OnProgress = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A guard changed its mind: after so many completions and arrivals, of whom, and to what."""
+    """A guard changed its mind: when, after so many completions and arrivals, of whom, to what."""
 
+    at_s: float
     completions: int
     arrivals: int
     source: str
@@ -199,7 +200,8 @@ def _watch(
         return found
 
     def noted(source: "PredictionSource", judge: "CohortGuard") -> None:
-        switches.append(Switch(len(simulation.outcomes), arrivals, str(source), judge.trusted))
+        done = len(simulation.outcomes)
+        switches.append(Switch(simulation.now_s, done, arrivals, str(source), judge.trusted))
         switched(source, judge)
 
     scheduler.prediction.estimate = watched

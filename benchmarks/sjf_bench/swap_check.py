@@ -71,8 +71,10 @@ def main(
                 f"{max(seconds) / median_s:.2f}",
             )
         console.print(table)
+    first = max(each[0] for each in found.swapping[: len(found.swapping) // swaps])
     console.print(
-        f"{swaps} swaps, {found.refused} refused; {found.offered:,} requests, "
+        f"largest step of the first swap {1e3 * first:.2f} ms; {swaps} swaps, "
+        f"{found.refused} refused; {found.offered:,} requests, "
         f"{found.offered - found.ended} failed; aim: none failed, no step above {AIM:.0f} times "
         "the median"
     )

@@ -117,9 +117,9 @@ def fit(observations: Observations, tuning: Observations) -> Calibration:
     return base.with_width(float(WIDTHS[int(np.argmin(errors))]))
 
 
-def bucket_index(tokens: Floats) -> npt.NDArray[np.int64]:
-    """Return the bucket nearest to each length, in log space, shape [n]."""
-    return np.searchsorted(_bucket_edges(), np.maximum(tokens, 1.0)).astype(np.int64)
+def bucket_index(tokens: Floats | float) -> npt.NDArray[np.int64]:
+    """Return the bucket nearest to each length, in log space, shape as given."""
+    return np.asarray(np.searchsorted(_bucket_edges(), tokens), dtype=np.int64)
 
 
 @lru_cache(maxsize=1)

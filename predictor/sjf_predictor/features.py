@@ -100,21 +100,19 @@ def extract(prompt: PromptFeatures, frame: PromptFrame) -> FeatureRow:
     tokens, prompt_tokens = token_array(prompt.prompt_token_ids)
     body = frame.locate(tokens)
     own = tokens[body.start : body.stop].view(np.uint64)
+    head = _head_hashes(own[:HEAD_TOKENS], body.prefix_hash)
+    tail = _gram_hashes(own[HEAD_TOKENS:][-TAIL_TOKENS:])
+    bag = tokens[max(0, body.stop - BAG_TOKENS) : body.stop].view(np.uint64) * _C1
+    mixed = _mix(np.concatenate((head, tail, bag)))
+    begin, end = len(head), len(head) + len(tail)
     blocks = (
-        _buckets(_head_hashes(own[:HEAD_TOKENS], body.prefix_hash), _HEAD_BITS, 0),
-        _buckets(_gram_hashes(own[HEAD_TOKENS:][-TAIL_TOKENS:]), _TAIL_BITS, _TAIL_OFFSET),
-        _buckets(
-            tokens[max(0, body.stop - BAG_TOKENS) : body.stop].view(np.uint64) * _C1,
-            _BAG_BITS,
-            BAG_OFFSET,
-        ),
+        _buckets(mixed[:begin], _HEAD_BITS, 0),
+        _buckets(mixed[begin:end], _TAIL_BITS, _TAIL_OFFSET),
+        _buckets(mixed[end:], _BAG_BITS, BAG_OFFSET),
     )
-    values = np.concatenate(
-        [
-            np.full(len(block), norm * max(len(block), 1) ** -0.5, np.float32)
-            for block, norm in zip(blocks, _BLOCK_NORMS, strict=True)
-        ]
-    )
+    sizes = [len(block) for block in blocks]
+    each = [n * max(size, 1) ** -0.5 for n, size in zip(_BLOCK_NORMS, sizes, strict=True)]
+    values = np.array(each, dtype=np.float32).repeat(sizes)
     # The middle that a very long prompt leaves out is its own text.
     own_tokens = len(own) + prompt_tokens - len(tokens)
     dense = np.array(
@@ -170,14 +168,18 @@ def _runs(tokens: Hashes) -> Hashes:
     return np.cumsum((tokens + np.uint64(1)) * _RUN_POWERS[: len(tokens)], dtype=np.uint64)
 
 
-def _buckets(hashes: Hashes, bits: int, offset: int) -> npt.NDArray[np.int64]:
-    """Mix, keep the top ``bits``, and drop repeats: ascending, each once."""
-    if not len(hashes):
-        return np.zeros(0, np.int64)
+def _mix(hashes: Hashes) -> Hashes:
     mixed = hashes ^ (hashes >> np.uint64(32))
     mixed *= _MIX
     mixed ^= mixed >> np.uint64(29)
     mixed *= _C2
+    return mixed
+
+
+def _buckets(mixed: Hashes, bits: int, offset: int) -> npt.NDArray[np.int64]:
+    """Keep the top ``bits``, and drop repeats: ascending, each once."""
+    if not len(mixed):
+        return np.zeros(0, np.int64)
     buckets = (mixed >> np.uint64(64 - bits)).astype(np.int64)
     buckets.sort()
     if len(buckets) > 1:

@@ -103,7 +103,7 @@ class PromptFrame:
         """Return the prompt's own part: after shared prefix and last turn header, before suffix."""
         stop = len(tokens)
         width = len(self.suffix)
-        if 0 < width <= stop and np.array_equal(tokens[stop - width :], self.suffix):
+        if 0 < width <= stop and tokens[stop - width :].tobytes() == self._suffix_bytes:
             stop -= width
         prefix_tokens, prefix_hash = self.prefixes.longest(tokens)
         start = max(prefix_tokens, self._last_turn(tokens[:stop]))
@@ -114,8 +114,20 @@ class PromptFrame:
         places = len(tokens) - width + 1
         if width == 0 or places <= 0:
             return 0
-        found = tokens[:places] == self.turn_header[0]
-        for offset in range(1, width):
-            found &= tokens[offset : offset + places] == self.turn_header[offset]
-        hits = np.flatnonzero(found)
-        return int(hits[-1]) + width if len(hits) else 0
+        found: list[int] = np.flatnonzero(tokens[:places] == self._header_first).tolist()
+        for place in reversed(found):
+            if tokens[place : place + width].tobytes() == self._header_bytes:
+                return place + width
+        return 0
+
+    @cached_property
+    def _header_first(self) -> int:
+        return int(self.turn_header[0])
+
+    @cached_property
+    def _header_bytes(self) -> bytes:
+        return self.turn_header.astype(np.int64).tobytes()
+
+    @cached_property
+    def _suffix_bytes(self) -> bytes:
+        return self.suffix.astype(np.int64).tobytes()

@@ -1,5 +1,6 @@
 """The distribution of a response's length, and the three questions the scheduler asks of it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -42,6 +43,12 @@ class LengthDistribution:
         """Smallest length whose cumulative probability reaches ``q`` (0..1), capped."""
         index = int(np.searchsorted(np.cumsum(self.probabilities), q - 1e-12))
         return float(min(self.values[min(index, len(self.values) - 1)], max_tokens))
+
+    def quantiles_tokens(self, qs: Sequence[float]) -> list[float]:
+        """Return ``quantile_tokens`` of each, uncapped."""
+        places = np.searchsorted(np.cumsum(self.probabilities), np.asarray(qs) - 1e-12)
+        found: list[float] = self.values[np.minimum(places, len(self.values) - 1)].tolist()
+        return found
 
     def expected_remaining_tokens(self, generated: int, max_tokens: float) -> float:
         """E[min(L, max_tokens) - generated | L > generated], in tokens; at least 1.

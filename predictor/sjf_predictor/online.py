@@ -13,12 +13,12 @@ from typing import ClassVar
 import numpy as np
 
 from sjf_predictor.base import LengthPredictor, PromptFeatures, Scores
-from sjf_predictor.features import FeatureRow, extract
+from sjf_predictor.features import extract
 from sjf_predictor.frame import PromptFrame
 from sjf_predictor.length import LengthDistribution
 from sjf_predictor.manifest import Manifest, Tensors, write_artifact
 from sjf_predictor.online_calibration import OnlineCalibration, log_normal_rows
-from sjf_predictor.online_ridge import WindowRidge
+from sjf_predictor.online_ridge import Weighed, WindowRidge
 
 KIND = "online"
 OFFSET_TOKENS = 32.0
@@ -40,8 +40,8 @@ class OnlinePredictor:
     prior: a trained, fast predictor; scores are then its expected length, corrected.
 
     One model for the base model, and one for each of the MAX_ADAPTERS LoRA adapters that were
-    used last. Memory: 35 MB a model at most (see ``WindowRidge``), 60 MB of feature rows kept
-    from score to completion (12 bytes a feature of at most KEPT_ROWS prompts).
+    used last. Memory: 35 MB a model at most (see ``WindowRidge``), 40 MB of features kept
+    from score to completion (8 bytes each, of at most KEPT_ROWS prompts).
     """
 
     slow: ClassVar[bool] = False
@@ -54,7 +54,7 @@ class OnlinePredictor:
         self.prior = prior
         self._base = WindowRidge()
         self._adapters: OrderedDict[str, WindowRidge] = OrderedDict()
-        self._rows: OrderedDict[int, tuple[PromptFeatures, FeatureRow, float]] = OrderedDict()
+        self._rows: OrderedDict[int, tuple[PromptFeatures, Weighed, float]] = OrderedDict()
         knots = np.linspace(log(OFFSET_TOKENS + 1), log(OFFSET_TOKENS + 8192), _KNOTS)
         self.calibration = OnlineCalibration(
             knots, log_normal_rows(np.exp(knots) - OFFSET_TOKENS, _PRIOR_SIGMA)
@@ -86,30 +86,30 @@ class OnlinePredictor:
         """
         if cut and tokens < 1:
             return  # longer than nothing: says nothing
-        row, start = self._row(prompt)
+        weighed, start = self._weigh(prompt)
         self._rows.pop(id(prompt), None)
         model = self._model_to_teach(prompt.adapter)
-        model.learn(row, log(OFFSET_TOKENS + tokens) - start, cut=cut)
+        model.learn(weighed, log(OFFSET_TOKENS + tokens) - start, cut=cut)
         self.calibration.observe(score, tokens, cut=cut)
 
     def _score(self, prompt: PromptFeatures) -> float:
-        row, start = self._row(prompt)
-        return start + self._model_to_ask(prompt.adapter).score(row)
+        weighed, start = self._weigh(prompt)
+        return start + self._model_to_ask(prompt.adapter).score(weighed)
 
-    def _row(self, prompt: PromptFeatures) -> tuple[FeatureRow, float]:
+    def _weigh(self, prompt: PromptFeatures) -> tuple[Weighed, float]:
         """Return a prompt's features and what its score starts from, kept for its completion."""
         kept = self._rows.get(id(prompt))
         if kept is not None and kept[0] is prompt:
             return kept[1], kept[2]
-        row = extract(prompt, self.frame)
+        weighed = self._model_to_ask(prompt.adapter).weigh(extract(prompt, self.frame))
         start = log(OFFSET_TOKENS + FIRST_GUESS_TOKENS)
         if self.prior is not None:
             said = self.prior.distribution(float(self.prior.score([prompt])[0]))
             start = log(OFFSET_TOKENS + said.expected_tokens(float("inf")))
-        self._rows[id(prompt)] = (prompt, row, start)
+        self._rows[id(prompt)] = (prompt, weighed, start)
         if len(self._rows) > KEPT_ROWS:
             self._rows.popitem(last=False)
-        return row, start
+        return weighed, start
 
     def _model_to_ask(self, adapter: str) -> WindowRidge:
         own = self._adapters.get(adapter)

@@ -6,7 +6,9 @@ time to time the grid is made into the same kind of table that training fits (pr
 answers that were cut, stochastically monotone in the score).
 """
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from math import isnan
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +40,7 @@ class OnlineCalibration:
 
     def __init__(self, knots: Floats, prior: Floats) -> None:
         self._knots = knots
+        self._knot_list: list[float] = knots.tolist()
         self._prior = PRIOR_COMPLETIONS * prior
         self._ends = np.zeros_like(prior)
         self._cuts = np.zeros_like(prior)
@@ -52,10 +55,8 @@ class OnlineCalibration:
     def observe(self, score: float, tokens: int, *, cut: bool) -> None:
         """Count one completion: its score when it arrived, its length, whether it was cut."""
         self._cover(score, tokens, cut)
-        place = float(np.interp(score, self._knots, np.arange(len(self._knots))))
-        lower = min(int(place), len(self._knots) - 2)
-        share = place - lower
-        bucket = int(bucket_index(np.array([float(tokens)]))[0])
+        lower, share = self._place(score)
+        bucket = int(bucket_index(float(tokens)))
         target = self._cuts if cut else self._ends
         target[lower, bucket] += 1.0 - share
         target[lower + 1, bucket] += share
@@ -63,15 +64,22 @@ class OnlineCalibration:
         if self._unfitted >= REFIT_COMPLETIONS:
             self._refit()
 
+    def _place(self, score: float) -> tuple[int, float]:
+        """Return the knot at or below a score, and how far it is to the next one, 0 to 1."""
+        knots = self._knot_list
+        lower = min(max(bisect_right(knots, score) - 1, 0), len(knots) - 2)
+        share = (score - knots[lower]) / (knots[lower + 1] - knots[lower])
+        return lower, min(max(share, 0.0), 1.0)
+
     def _cover(self, score: float, tokens: int, cut: bool) -> None:
-        said = self.distribution(score)
-        for q, before in self.coverage.items():
-            limit = said.quantile_tokens(q, float("inf"))
+        limits = self.distribution(score).quantiles_tokens(COVERED)
+        for q, limit in zip(COVERED, limits, strict=True):
+            before = self.coverage[q]
             if cut and tokens < limit:
                 continue  # it may have been on either side
             within = float(tokens <= limit and not cut)
             self.coverage[q] = (
-                within if np.isnan(before) else before + COVERAGE_RATE * (within - before)
+                within if isnan(before) else before + COVERAGE_RATE * (within - before)
             )
 
     def _refit(self) -> None:

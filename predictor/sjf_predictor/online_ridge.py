@@ -22,8 +22,8 @@ import numpy.typing as npt
 from sjf_predictor.features import BAG_OFFSET, BUCKETS, DENSE_NAMES, FeatureRow
 from sjf_predictor.manifest import Tensors
 
-RIDGE = 0.3
-REPLAYS = 16
+RIDGE = 0.8
+REPLAYS = 8
 MAX_EXAMPLES = 16_384
 MAX_FEATURES = 4_000_000
 """Of all examples together; at 6 bytes each, and about 300 bytes an example besides."""
@@ -51,6 +51,20 @@ class Example:
     norm: float
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Weighed:
+    """One prompt, ready to be scored and learned from.
+
+    indices, values: as an example's. raw: the hashed features' own values, float16[k].
+    examples: how many there were when its features were weighed.
+    """
+
+    indices: npt.NDArray[np.int32]
+    values: npt.NDArray[np.float16]
+    raw: npt.NDArray[np.float16]
+    examples: int
+
+
 @dataclass(slots=True)
 class WindowRidge:
     """The weights, and the window of examples that they are made of.
@@ -75,20 +89,30 @@ class WindowRidge:
         """Return how many examples are kept."""
         return len(self._examples) - self._oldest
 
-    def score(self, row: FeatureRow) -> float:
-        """Return the weighted sum of one feature row."""
-        values = self._weighted(row.indices, row.values)
-        dense = self._weights[BUCKETS:] @ _dense_part(row.dense)
-        return float(self._weights.take(row.indices) @ values) + float(dense)
+    def weigh(self, row: FeatureRow) -> Weighed:
+        """Weigh a row's features by how rare they are among examples; do it once a prompt."""
+        values = self._rarity_weighted(row.indices, row.values)
+        return Weighed(
+            _stored((row.indices, _DENSE_PLACES), np.int32),
+            _stored((values, _dense_part(row.dense)), np.float16),
+            row.values.astype(np.float16),
+            len(self),
+        )
 
-    def learn(self, row: FeatureRow, label: float, *, cut: bool) -> None:
+    def score(self, weighed: Weighed) -> float:
+        """Return the weighted sum of one row."""
+        return float(self._weights.take(weighed.indices) @ weighed.values.astype(np.float32))
+
+    def learn(self, weighed: Weighed, label: float, *, cut: bool) -> None:
         """Take in one completion. label: in score units; cut: it is a lower bound."""
-        values = self._weighted(row.indices, row.values)
-        self._keep(_example(row.indices, values, _dense_part(row.dense), label, cut), 0.0)
+        if 2 * weighed.examples < len(self):  # much has been learned since about what is rare
+            weighed = self._weigh_again(weighed)
+        self._keep(_example(weighed.indices, weighed.values, label, cut), 0.0)
         self.learned += 1
         self._ascend(len(self._examples) - 1)
-        for _ in range(min(REPLAYS, len(self) - 1)):
-            self._ascend(self._random.randrange(self._oldest, len(self._examples)))
+        count = len(self)
+        for _ in range(min(REPLAYS, count - 1)):
+            self._ascend(self._oldest + int(self._random.random() * count))
 
     def snapshot(self) -> Callable[[], Tensors]:
         """Return what makes tensors of the window as it is now, all that ``restore`` needs.
@@ -138,9 +162,8 @@ class WindowRidge:
         for place, end in enumerate(ends.tolist()):
             begin = end - int(tensors["sizes"][place])
             example = _example(
-                tensors["indices"][begin:end],
-                tensors["values"][begin:end],
-                tensors["dense"][place],
+                _stored((tensors["indices"][begin:end], _DENSE_PLACES), np.int32),
+                _stored((tensors["values"][begin:end], tensors["dense"][place]), np.float16),
                 float(tensors["labels"][place]),
                 bool(tensors["cut"][place]),
             )
@@ -171,8 +194,14 @@ class WindowRidge:
             del self._examples[: self._oldest], self._coefficients[: self._oldest]
             self._oldest = 0
 
-    def _weighted(
-        self, indices: npt.NDArray[np.int64], values: npt.NDArray[np.float32]
+    def _weigh_again(self, weighed: Weighed) -> Weighed:
+        indices, raw = weighed.indices[:-_WIDTH], weighed.raw.astype(np.float32)
+        values = self._rarity_weighted(indices, raw)
+        stored = _stored((values, weighed.values[-_WIDTH:]), np.float16)
+        return Weighed(weighed.indices, stored, weighed.raw, len(self))
+
+    def _rarity_weighted(
+        self, indices: npt.NDArray[np.integer[Any]], values: npt.NDArray[np.float32]
     ) -> npt.NDArray[np.float32]:
         """Weigh features by how rare they were among examples, each part's norm kept.
 
@@ -207,16 +236,14 @@ class WindowRidge:
 
 
 def _example(
-    indices: npt.NDArray[np.integer[Any]],
-    values: npt.NDArray[np.floating[Any]],
-    dense: npt.NDArray[np.floating[Any]],
-    label: float,
-    cut: bool,
+    indices: npt.NDArray[np.int32], values: npt.NDArray[np.float16], label: float, cut: bool
 ) -> Example:
-    stored = np.concatenate((values, dense), dtype=np.float16, casting="same_kind")
-    plain = stored.astype(np.float32)
-    places = np.concatenate((indices, _DENSE_PLACES), dtype=np.int32, casting="same_kind")
-    return Example(places, stored, label, cut, float(plain @ plain))
+    plain = values.astype(np.float32)
+    return Example(indices, values, label, cut, float(plain @ plain))
+
+
+def _stored(parts: tuple[npt.NDArray[Any], ...], kind: type[np.generic]) -> npt.NDArray[Any]:
+    return np.concatenate(parts, dtype=kind, casting="same_kind")
 
 
 def _dense_part(dense: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

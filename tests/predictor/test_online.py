@@ -60,7 +60,7 @@ def test_what_leaves_the_window_is_forgotten_to_the_last_weight():
     rows = [(extract(p, frame), log(32 + n)) for p, n in prompts(60)]
     model = WindowRidge(max_examples=20)
     for row, label in rows:
-        model.learn(row, label, cut=False)
+        model.learn(model.weigh(row), label, cut=False)
     assert len(model) == 20
     rebuilt = WindowRidge(max_examples=20)
     rebuilt.restore(model.snapshot()())
@@ -73,7 +73,8 @@ def test_what_leaves_the_window_is_forgotten_to_the_last_weight():
 def test_memory_is_bounded_by_features_too():
     model = WindowRidge(max_features=5000)
     for prompt, tokens in prompts(400):
-        model.learn(extract(prompt, PromptFrame()), log(32 + tokens), cut=False)
+        weighed = model.weigh(extract(prompt, PromptFrame()))
+        model.learn(weighed, log(32 + tokens), cut=False)
     assert model._features <= 5000
     kept = model._examples[model._oldest :]
     assert sum(int((each.indices < BUCKETS).sum()) for each in kept) == model._features
@@ -84,7 +85,8 @@ def test_replays_lead_to_the_batch_ridge():
     """With enough passes the weights satisfy a = (y - w.x) / lambda, the optimum's condition."""
     model = WindowRidge()
     for prompt, tokens in prompts(40):
-        model.learn(extract(prompt, PromptFrame()), log(32 + tokens), cut=False)
+        weighed = model.weigh(extract(prompt, PromptFrame()))
+        model.learn(weighed, log(32 + tokens), cut=False)
     for _ in range(100):
         for place in range(40):
             model._ascend(place)
@@ -102,8 +104,8 @@ def test_a_cut_answer_is_a_lower_bound_and_no_more():
         model = WindowRidge()
         for label, cut in lessons:
             for _ in range(20):
-                model.learn(row, label, cut=cut)
-        return model.score(row)
+                model.learn(model.weigh(row), label, cut=cut)
+        return model.score(model.weigh(row))
 
     assert learn((2.0, False)) == pytest.approx(2.0, abs=0.05)
     assert learn((2.0, False), (1.0, True)) == pytest.approx(2.0, abs=0.05)

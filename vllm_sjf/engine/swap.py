@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from vllm.logger import init_logger
 
+# The readers of all kinds come with it: imported here, since in a swap steps would wait for that.
+from sjf_predictor import artifact as _artifact  # noqa: F401
 from sjf_predictor.base import LengthPredictor, PromptFeatures
 from vllm_sjf.config import ConfigError
 from vllm_sjf.engine import compat
