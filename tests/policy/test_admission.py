@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vllm_sjf.policy.admission import CoverageCorrection, predicted_peak_tokens
+from vllm_sjf.policy.admission import (
+    LATE_STEPS,
+    CoverageCorrection,
+    predicted_peak_tokens,
+    reserved_tokens,
+)
 
 
 def simulated_peak_tokens(jobs: list[tuple[int, int]]) -> int:
@@ -25,6 +30,23 @@ def simulated_peak_tokens(jobs: list[tuple[int, int]]) -> int:
 def test_predicted_peak_equals_that_of_a_step_by_step_simulation(jobs):
     held, growth = (np.array(column, float) for column in zip(*jobs, strict=True))
     assert predicted_peak_tokens(held, growth) == simulated_peak_tokens(jobs)
+
+
+LATE = st.integers(0, int(LATE_STEPS))
+LATE_JOBS = st.tuples(st.integers(0, 50), st.integers(0, 30), LATE)
+
+
+@given(st.lists(LATE_JOBS, min_size=1, max_size=8))
+def test_what_is_reserved_lasts_when_ends_come_a_little_late(jobs):
+    held, growth, _ = (np.array(column, float) for column in zip(*jobs, strict=True))
+    late_by = [(held, growth + late) for held, growth, late in jobs]
+    assert simulated_peak_tokens(late_by) <= reserved_tokens(held, growth)
+
+
+def test_what_is_reserved_for_late_ends_is_no_more_than_they_take():
+    held, growth = np.array([100.0, 40.0]), np.array([30.0, 3.0])
+    late = [(100, 30 + int(LATE_STEPS)), (40, 3 + int(LATE_STEPS))]
+    assert reserved_tokens(held, growth) == simulated_peak_tokens(late)
 
 
 def test_peak_of_no_jobs_is_zero():

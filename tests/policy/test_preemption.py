@@ -134,6 +134,13 @@ def test_preference_among_several(preferred, other, turned):
     assert chosen.request_id == "preferred"
 
 
+def test_blocks_beyond_the_need_do_not_make_a_victim():
+    """As long to go each; the large one's recompute would buy blocks that nobody asked for."""
+    large = running("large", private_blocks=100, recompute_tokens=320.0)
+    small = running("small", private_blocks=10, recompute_tokens=32.0)
+    assert [each.request_id for each in POLICY.evictions([large, small], 3)] == ["small"]
+
+
 def test_ties_do_not_depend_on_the_order_of_running():
     jobs = [running(f"r{i}") for i in range(5)]
     assert decide(waiter(), *jobs) == decide(waiter(), *reversed(jobs))

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+from vllm.utils.math_utils import cdiv
 from vllm.v1.request import Request
 
 from vllm_sjf.engine import compat, kv
 from vllm_sjf.engine.requests import ANSWERED
 from vllm_sjf.jobs import Job, PredictionSource
-from vllm_sjf.policy.admission import CoverageCorrection, predicted_peak_tokens
+from vllm_sjf.policy.admission import CoverageCorrection, reserved_tokens
 
 if TYPE_CHECKING:
     from vllm_sjf.engine.scheduler import SJFMixin
@@ -97,8 +98,7 @@ class KVReservation:
         if leaving:
             gone = [scheduler.running.index(each) for each in leaving]
             held, growth = np.delete(held, gone), np.delete(growth, gone)
-        half_blocks = 0.5 * block_size * len(held)
-        needed = predicted_peak_tokens(held, growth) + extra + half_blocks
+        needed = reserved_tokens(held, growth) + extra
         return bool(needed <= kv.pool_blocks(scheduler) * block_size)
 
     def forget(self, request: Request, job: Job | None) -> None:
@@ -152,7 +152,8 @@ class KVReservation:
         """Return the tokens that a waiting request would take at once, and those it would add."""
         uncached, idle_hits = compat.uncached_tokens(self._scheduler, request)
         job = self._scheduler.ledger.job(request.request_id)
-        held = uncached + idle_hits * self._scheduler.block_size
+        block_size = self._scheduler.block_size
+        held = (cdiv(uncached, block_size) + idle_hits) * block_size
         return held, self._growth_tokens(job, request.num_output_tokens)
 
     def _predict_growth(self, request: Request) -> int:

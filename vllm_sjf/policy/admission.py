@@ -5,6 +5,11 @@ import numpy.typing as npt
 
 Tokens = npt.NDArray[np.float64]
 
+# How much later than predicted each end is taken to come. With some dozens of jobs the next end
+# is a few steps away, and the peak mostly just before it; so what decides how often memory runs
+# short is by how much that one end is late. Chosen by simulation; see docs/design.md.
+LATE_STEPS = 6.0
+
 
 def predicted_peak_tokens(held: Tokens, growth: Tokens) -> float:
     """Return the most KV tokens that a batch will hold at any moment from now on.
@@ -24,6 +29,14 @@ def predicted_peak_tokens(held: Tokens, growth: Tokens) -> float:
     order = np.argsort(-growth, kind="stable")
     alive = np.arange(1, len(order) + 1)
     return float(np.max(np.cumsum(held[order]) + alive * growth[order]))
+
+
+def reserved_tokens(held: Tokens, growth: Tokens) -> float:
+    """Return the KV tokens to keep for a batch: its peak even if each end is LATE_STEPS late.
+
+    Arguments as for `predicted_peak_tokens`.
+    """
+    return predicted_peak_tokens(held, growth + LATE_STEPS)
 
 
 class CoverageCorrection:

@@ -80,7 +80,9 @@ class PreemptionPolicy:
 
         Fenced jobs are never chosen. In order: jobs preempted fewer than ``max_per_request``
         times before the others, jobs with ``min_remaining_tokens`` left before the nearly
-        done, then the largest block-time freed a token of recompute, then by id.
+        done, then the largest block-time freed a token of recompute, then by id. Blocks count
+        only as far as they are needed: freeing a hundred for the sake of three buys nothing,
+        and starting over costs in proportion to all of them.
         """
         # Minimised, so that the id decides ties the same way on every run.
         ranked = sorted(
@@ -88,7 +90,9 @@ class PreemptionPolicy:
             key=lambda each: (
                 each.preemptions >= self.config.max_per_request,
                 each.remaining_tokens < self.config.min_remaining_tokens,
-                -each.remaining_tokens * each.private_blocks / max(each.recompute_tokens, 1.0),
+                -each.remaining_tokens
+                * min(each.private_blocks, max(needed_blocks, 1))
+                / max(each.recompute_tokens, 1.0),
                 each.request_id,
             ),
         )
