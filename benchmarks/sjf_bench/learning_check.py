@@ -286,6 +286,7 @@ def _print_switches(check: Check, run: runs.Run, begin: int = 0, end: int | None
             ended = sum(outcome.finished_s <= each.at_s for outcome in part)
             check.console.print(
                 f"ranking by {each.source} {'on' if each.trusted else 'off'} after {_when(each)}"
+                f" (tau {each.tau:.2f} ± {each.standard_error:.2f} over {each.requests})"
                 + (f"; {ended:,} completions of this part" if begin else "")
             )
 

@@ -27,13 +27,19 @@ OnProgress = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A guard changed its mind: when, after so many completions and arrivals, of whom, to what."""
+    """A guard changed its mind: when, after so many completions and arrivals, of whom, to what.
+
+    tau, standard_error, requests: the estimate that it went by.
+    """
 
     at_s: float
     completions: int
     arrivals: int
     source: str
     trusted: bool
+    tau: float
+    standard_error: float
+    requests: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +206,19 @@ def _watch(
         return found
 
     def noted(source: "PredictionSource", judge: "CohortGuard") -> None:
-        done = len(simulation.outcomes)
-        switches.append(Switch(simulation.now_s, done, arrivals, str(source), judge.trusted))
+        assert judge.estimate is not None
+        switches.append(
+            Switch(
+                simulation.now_s,
+                len(simulation.outcomes),
+                arrivals,
+                str(source),
+                judge.trusted,
+                judge.estimate.tau,
+                judge.estimate.standard_error,
+                judge.estimate.requests,
+            )
+        )
         switched(source, judge)
 
     scheduler.prediction.estimate = watched

@@ -6,6 +6,7 @@ again while steps run. Printed are failed requests, and the seconds of the steps
 loads, is put in place, or the queue is ranked anew, beside those of all other steps.
 """
 
+import gc
 import itertools
 import logging
 import time
@@ -141,6 +142,9 @@ def swap_under_load(
     fill(queue)
     for _ in range(20):  # caches and branch predictors, not the swap's affair
         step()
+    # As vLLM's engine does once it is up; else a collection looks through all that was imported.
+    gc.collect()
+    gc.freeze()
     for _ in range(swaps):
         for _ in range(STEPS_BETWEEN):
             fill(queue)
@@ -153,6 +157,7 @@ def swap_under_load(
             after += scheduler.swap.state()["state"] != LOADING
         refused += scheduler.swap.state()["state"] == REFUSED
         on_swap()
+    gc.unfreeze()
     outcomes = simulation.run([])
     return Steps(quiet, swapping, offered, len(outcomes), refused)
 

@@ -9,7 +9,9 @@ has made so far (censored), which decides some of its pairs and leaves the other
 
 A ranked queue may hold a request back for long, and harm should not last that long. So there is
 an alarm beside: cohorts are looked at early, ``alarm_requests`` after their last. Such a look is
-biased towards zero, so it can only end trust, and only where the order is worse than chance.
+biased against any ranking: who is predicted short has started first and so has made most, whatever
+he will make in the end. In long queues a good order (tau 0.5) has looked like -0.25 there, a
+reversed one like -0.6. So it can only end trust, and only where the order is clearly harmful.
 
 Each cohort gives one concordance (Kendall's tau over the pairs whose true order is known; ties
 in the prediction count for neither side). Cohorts are independent of each other, so the spread
@@ -34,7 +36,8 @@ class GuardRules:
     cohort_requests, window_cohorts: how many arrivals are judged together, and how many cohorts
         an estimate is made of; min_cohorts: before that many there is none.
     patience_requests: arrivals after its last that a cohort waits for its members to end.
-    alarm_requests: arrivals after its last when a cohort is looked at early.
+    alarm_requests: arrivals after its last when a cohort is looked at early; alarm_below: trust
+        ends at once when the upper bound of these looks is below.
     """
 
     on_above: float = 0.15
@@ -45,6 +48,7 @@ class GuardRules:
     min_cohorts: int = 4
     patience_requests: int = 8192
     alarm_requests: int = 128
+    alarm_below: float = -0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +159,7 @@ class CohortGuard:
         return self._judge(oldest)
 
     def _look_early(self) -> bool:
-        """Distrust at once what is worse than chance among those who have started."""
+        """Distrust at once what is clearly harmful among those who have started."""
         if not self._early or (
             self._arrivals - self._early[0].full_at < self._rules.alarm_requests
         ):
@@ -166,7 +170,8 @@ class CohortGuard:
         if not self.trusted or len(self._early_taus) < self._rules.min_cohorts:
             return False
         estimate = self._estimate([*self._early_taus])
-        if estimate.tau + self._rules.confidence * estimate.standard_error >= 0:
+        upper_bound = estimate.tau + self._rules.confidence * estimate.standard_error
+        if upper_bound >= self._rules.alarm_below:
             return False
         self.estimate, self.trusted = estimate, False
         self._begin_anew()
