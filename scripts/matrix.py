@@ -1,7 +1,7 @@
-"""Run contract, scheduler tests and one live serve on every supported vLLM; write the results.
+"""Run contract, scheduler and live tests on every supported vLLM; write the results.
 
 For each minor version an environment is made (and kept) under .cache/matrix, the tests run in
-it, and the table in docs/compatibility.md is written anew from all results there are. With
+it, and the tables in docs/compatibility.md are written anew from all results there are. With
 --shared no environment is made: the version's wheel is laid over the packages of this one, which
 takes seconds instead of minutes, and tests vLLM's code but not what it was released with. A
 version without a CPU wheel is tested by the Python files of vLLM's own wheel, laid over the
@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import matrix_features
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from vllm_sjf.engine import compat
@@ -30,6 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache" / "matrix"
 PAGE = ROOT / "docs" / "compatibility.md"
 BEGIN, END = "<!-- matrix:begin -->", "<!-- matrix:end -->"
+FEATURES_BEGIN, FEATURES_END = "<!-- features:begin -->", "<!-- features:end -->"
 TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 TOOLS = ("hypothesis>=6.100", "lightgbm>=4.5", "pytest>=8.2", "scikit-learn>=1.4")
 # Built for CUDA, and break `import transformers`; text models need none of them.
@@ -42,7 +44,9 @@ SUITES = {
         *("-m", "not server and not slow", *(f"--ignore={path}" for path in CONTRACT)),
     ),
     "live": ("tests/engine/test_live.py", "-k", "displaced and sync and not async"),
+    "features": (*matrix_features.tests(), "-m", "server or slow"),
 }
+SERVING = ("live", "features")  # suites that take an engine which runs
 SUITE_LIMIT_S = 3600
 
 
@@ -106,11 +110,13 @@ def run_version(minor: str, suites: Sequence[str], progress: Progress, shared: b
         python, overlay, serves = prepare(minor, shared=shared)
         result.update(describe(python, overlay, serves=serves))
         for suite in suites:
-            if suite == "live" and not serves:
+            if suite in SERVING and not serves:
                 continue
             progress.update(task, description=f"{minor}: {suite}")
             outcome = run_suite(minor, suite, python, overlay)
             result["suites"][suite] = asdict(outcome)
+            if suite == "features":
+                result["features"] = matrix_features.outcomes(report_of(minor, suite))
             progress.console.print(f"{minor} {suite}: {outcome} in {outcome.seconds:.0f} s")
         result.pop("error", None)
     except MatrixError as error:
@@ -221,9 +227,14 @@ def describe(python: Path, overlay: Path | None, *, serves: bool) -> dict[str, s
     return {**dict(zip(names, shown.stdout.split(), strict=True)), "source": source}
 
 
+def report_of(minor: str, suite: str) -> Path:
+    """Return the JUnit file of a suite's run."""
+    return CACHE / "logs" / f"{minor}-{suite}.xml"
+
+
 def run_suite(minor: str, suite: str, python: Path, overlay: Path | None) -> Outcome:
     """Run one suite; raise MatrixError when it did not get as far as running tests."""
-    report = CACHE / "logs" / f"{minor}-{suite}.xml"
+    report = report_of(minor, suite)
     log = report.with_suffix(".log")
     report.unlink(missing_ok=True)
     command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider"]
@@ -265,32 +276,44 @@ def read_result(minor: str) -> dict[str, object]:
 
 
 def write_page() -> None:
-    """Put the table of all results into docs/compatibility.md, between its marks."""
+    """Put the tables of all results into docs/compatibility.md, between their marks."""
+    results = {minor: read_result(minor) for minor in supported()}
+    ran = f"{platform.machine()}, CPU only"
+    dates = sorted({each["date"] for each in results.values() if "date" in each})
+    footer = f"Run on {', '.join(dates) or 'no day'}, {ran}."
+    put(BEGIN, END, [*versions_table(results), "", footer])
+    known = {minor: each["features"] for minor, each in results.items() if "features" in each}
+    put(FEATURES_BEGIN, FEATURES_END, matrix_features.table(known))
+
+
+def versions_table(results: dict[str, dict[str, object]]) -> list[str]:
+    """Return the lines of the table of versions, one row each whatever became of it."""
     lines = [
-        "| vLLM | tested as | torch, transformers, Python | contract | scheduler | live serve |",
-        "|---|---|---|---|---|---|",
+        "| vLLM | tested as | torch, transformers, Python | contract | scheduler | live serve "
+        "| features |",
+        "|---|---|---|---|---|---|---|",
     ]
-    dates = set()
-    for minor in supported():
-        result = read_result(minor)
+    for minor, result in results.items():
         if "error" in result or not result["suites"]:
-            lines.append(f"| {minor} | {result.get('error', 'not run')} | | | | |")
+            lines.append(f"| {minor} | {result.get('error', 'not run')} | | | | | |")
             continue
-        dates.add(result["date"])
         outcomes = [
             str(Outcome(**result["suites"][suite])) if suite in result["suites"] else "not run"
             for suite in SUITES
         ]
         others = f"{result['torch']}, {result['transformers']}, {result['python']}"
-        cells = [result["vllm"], result["source"], others, *outcomes]
-        lines.append(f"| {' | '.join(cells)} |")
-    ran = f"Run on {', '.join(sorted(dates)) or 'no day'}, {platform.machine()}, CPU only."
-    before, begin, rest = PAGE.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"{PAGE}: the marks {BEGIN} and {END} are gone; put them back")
-    table = "\n".join(lines)
-    PAGE.write_text(f"{before}{BEGIN}\n{table}\n\n{ran}\n{END}{after}")
+        lines.append(f"| {' | '.join([result['vllm'], result['source'], others, *outcomes])} |")
+    return lines
+
+
+def put(begin: str, end: str, lines: Sequence[str]) -> None:
+    """Write ``lines`` between two marks of the page."""
+    before, found, rest = PAGE.read_text().partition(begin)
+    _, found_too, after = rest.partition(end)
+    if not found or not found_too:
+        raise SystemExit(f"{PAGE}: the marks {begin} and {end} are gone; put them back")
+    text = "\n".join(lines)
+    PAGE.write_text(f"{before}{begin}\n{text}\n{end}{after}")
 
 
 if __name__ == "__main__":

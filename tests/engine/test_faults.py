@@ -1,5 +1,6 @@
-"""What clients can do to the real scheduler at their worst: floods, mass aborts, odd requests."""
+"""The worst for the real scheduler: floods, mass aborts, odd requests, a disk that is full."""
 
+import errno
 import random
 from dataclasses import replace
 
@@ -9,6 +10,8 @@ from engine.support import SJF, decisions, workload
 from sjf_bench import simulator
 from sjf_bench.sim_engine import make_request
 from sjf_bench.simulator import EngineShape, SimulatedRequest, Simulation
+from vllm_sjf.engine import state_keeper
+from vllm_sjf.engine.state_keeper import StateKeeper
 from vllm_sjf.prediction import HINT_KEY
 from vllm_sjf.trust import TRUSTED_KEY
 
@@ -86,3 +89,25 @@ def test_the_time_of_day_changes_nothing(shape, monkeypatch):
     monkeypatch.setattr(simulator, "make_request", with_a_wild_time_of_day)
 
     assert list(decisions(Simulation(shape, scheduler_cls=SJF), requests)) == expected
+
+
+def test_a_full_disk_for_what_was_learned_is_counted_and_tried_again(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    sim = Simulation(EngineShape(max_num_seqs=4), scheduler_cls=SJF)
+    learning = sim.scheduler.learning
+    path = tmp_path / "a.state"
+    # Due at every step of virtual time that takes longer than this.
+    keeper = learning._keeper = StateKeeper(path, {}, learning._collect, interval_s=1e-6)
+    with monkeypatch.context() as broken:
+        broken.setattr(state_keeper, "write_state", full)
+        sim.run(workload(0, 30))
+        keeper._thread.join()
+    assert keeper.failures > 0
+    assert keeper.saves == 0
+    assert len(sim.outcomes) == 30
+
+    sim.scheduler.shutdown()  # there is space again
+    assert keeper.saves == 1
+    assert path.exists()
