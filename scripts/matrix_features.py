@@ -64,6 +64,12 @@ FEATURES = (
         "test_embedding_models",
     ),
     _row(
+        "data parallel",
+        "each rank orders its own; control reaches all, metrics tell them apart",
+        ENGINES,
+        "test_data_parallel_ranks",
+    ),
+    _row(
         "several API servers",
         "classes, control and metrics are one, whichever is asked",
         "tests/serve/test_live.py",

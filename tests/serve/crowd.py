@@ -22,9 +22,12 @@ class Crowd:
         assert answer.status_code == 200, (answer.status_code, answer.text)
         return answer.json()
 
-    def state(self) -> dict:
+    def states(self) -> list[dict]:
         answer = httpx.get(f"{self.server.base_url}/v1/sjf/state", timeout=60.0)
-        return answer.raise_for_status().json()["ranks"][0]
+        return answer.raise_for_status().json()["ranks"]
+
+    def state(self) -> dict:
+        return self.states()[0]
 
     def chat(self, text: str = "Tell me a story about a cat.", tokens: int = 16, **fields) -> dict:
         """The body of a greedy request that says how long it is."""

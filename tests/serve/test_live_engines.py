@@ -4,6 +4,7 @@ docs/compatibility.md names these tests; `scripts/matrix.py --suite features` ru
 """
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import yaml
 from serve.crowd import Crowd, said
 
 from vllm_sjf.explain import read_events
+from vllm_sjf.http.admin import HEADER
+from vllm_sjf.telemetry import PREFIX
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 
@@ -66,6 +69,32 @@ def test_embedding_models(live_server, model_folder):
     state = crowd.state()
     assert state["mode"] == "sjf"
     assert all(each["running"] == each["waiting"] == 0 for each in state["classes"].values())
+
+
+def test_data_parallel_ranks(live_server, model_folder):
+    """Each orders its own; control calls reach both, and metrics tell them apart."""
+    server = live_server(
+        *(*COMMON, "--max-num-seqs", "1", "--data-parallel-size", "2"),
+        variables={"SJF_ADMIN_TOKEN": "secret", "VLLM_CPU_OMP_THREADS_BIND": "nobind"},
+    )
+    crowd = Crowd(server, str(model_folder))
+
+    crowd.together_and_alone([crowd.chat(tokens=8, ignore_eos=True) for _ in range(6)], others=6)
+
+    states = crowd.states()
+    assert [each["rank"] for each in states] == [0, 1]
+    assert all(each["predictor"]["guard"]["learned"] > 0 for each in states), "one had no work"
+    answer = httpx.post(
+        f"{server.base_url}/v1/sjf/classes/batch",
+        json={"paused": True},
+        headers={HEADER: "secret"},
+        timeout=60.0,
+    )
+    assert answer.status_code == 200, answer.text
+    assert [each["classes"]["batch"]["paused"] for each in crowd.states()] == [True, True]
+    text = httpx.get(f"{server.base_url}/metrics", timeout=60.0).text
+    engines = re.findall(rf'^{PREFIX}paused{{.*engine="(\d)".*"batch".*}} 1', text, re.MULTILINE)
+    assert sorted(engines) == ["0", "1"]
 
 
 @pytest.fixture
