@@ -90,8 +90,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             for minor in versions:
                 bad += not run_version(minor, asked.suite or list(SUITES), progress, asked.shared)
                 if asked.discard:
-                    for name in (minor, f"{minor}-files"):
-                        shutil.rmtree(CACHE / name, ignore_errors=True)
+                    for folder in (CACHE / minor, *CACHE.glob(f"{minor}-vllm*")):
+                        shutil.rmtree(folder, ignore_errors=True)
     write_page()
     return int(bad > 0)
 
@@ -184,10 +184,11 @@ def fetch(minor: str, distribution: str) -> Path:
 
 def unpack(minor: str, distribution: str) -> Path:
     """Return a folder with a wheel's files; of the CUDA build only the Python ones."""
-    folder = CACHE / f"{minor}-files"
+    folder = CACHE / f"{minor}-{distribution}"
     if folder.is_dir():
         return folder
-    building = folder.with_suffix(".part")
+    building = folder.with_name(f"{folder.name}.part")
+    shutil.rmtree(building, ignore_errors=True)  # of a run that was interrupted
     with zipfile.ZipFile(fetch(minor, distribution)) as wheel:
         for name in wheel.namelist():
             runs_here = name.endswith((".py", ".json")) or ".dist-info/" in name
