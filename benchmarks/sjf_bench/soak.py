@@ -200,7 +200,7 @@ def main(
     ),
     minutes: Annotated[float, typer.Option(min=0.1, help="How long to load it.")] = 30.0,
     warm_up_min: Annotated[float, typer.Option(min=0, help="Left out of the slopes.")] = 10.0,
-    interactive: Annotated[int, typer.Option(min=1, help="Clients that chat.")] = 12,
+    interactive: Annotated[int, typer.Option(min=1, help="Clients that chat.")] = 6,
     batch: Annotated[int, typer.Option(min=0, help="Clients of the class batch.")] = 4,
     think_s: Annotated[float, typer.Option(min=0.01, help="A client's mean pause.")] = 2.0,
     seed: Annotated[int, typer.Option(help="Decides kinds, prompts, pauses.")] = 0,

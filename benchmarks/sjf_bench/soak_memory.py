@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ENGINE_NAME = "EngineCore"  # as vLLM names its process
+# By role, a word that vLLM names the process with. The worker, which runs the model, is vLLM's own.
+NAMES = {"engine": b"EngineCore", "worker": b"Worker"}
+ROLES = ("server", *NAMES)
 PROC = Path("/proc")
 
 
@@ -31,10 +33,8 @@ def processes(pid: int) -> dict[str, int]:
             command = (PROC / str(child) / "cmdline").read_bytes()
         except OSError:
             continue  # it ended between the two looks
-        if ENGINE_NAME.encode() in command:
-            found.setdefault("engine", child)
-        else:
-            found[f"other-{child}"] = child
+        role = next((role for role, word in NAMES.items() if word in command), "")
+        found[f"other-{child}" if role in ("", *found) else role] = child
     return found
 
 
@@ -88,7 +88,7 @@ def slopes(samples: Sequence[Mapping[str, Any]], after_s: float) -> dict[str, Sl
     """Return the slope by role, of the samples from ``after_s`` on."""
     late = [each for each in samples if each["at_s"] >= after_s]
     found = {}
-    for role in ("server", "engine"):
+    for role in ROLES:
         known = [(each["at_s"], each["rss_mib"][role]) for each in late if role in each["rss_mib"]]
         fitted = slope([at for at, _ in known], [mib for _, mib in known])
         if fitted is not None:
@@ -104,13 +104,13 @@ def plot(samples: Sequence[Mapping[str, Any]], after_s: float, path: Path) -> No
     import matplotlib.pyplot as plt
 
     minutes = [each["at_s"] / 60 for each in samples]
-    figure, axes = plt.subplots(3, 1, figsize=(9, 8), sharex=True)
-    for axis, role in zip(axes, ("server", "engine"), strict=False):
+    figure, axes = plt.subplots(len(ROLES) + 1, 1, figsize=(9, 10), sharex=True)
+    for axis, role in zip(axes, ROLES, strict=False):
         axis.plot(minutes, [each["rss_mib"].get(role, math.nan) for each in samples])
         axis.set_ylabel(f"{role}: resident (MiB)")
-    axes[2].plot(minutes, [each["served"] for each in samples], color="C1")
-    axes[2].set_ylabel("requests served")
-    axes[2].set_xlabel("minutes")
+    axes[-1].plot(minutes, [each["served"] for each in samples], color="C1")
+    axes[-1].set_ylabel("requests served")
+    axes[-1].set_xlabel("minutes")
     for axis in axes:
         axis.axvline(after_s / 60, linestyle=":", color="grey")
         axis.grid(visible=True, alpha=0.25)

@@ -67,7 +67,7 @@ def verdict(figures: Mapping[str, Any]) -> list[str]:
         short.append(f"and {len(figures['errors']) - SHOWN_ERRORS} errors more")
     if figures["bad_looks"]:
         short.append(f"{figures['bad_looks']} looks at /metrics or the state failed")
-    for role in ("server", "engine"):
+    for role in soak_memory.ROLES:
         found = figures["slopes"].get(role)
         if found is None:
             short.append(f"{role}: too short for a slope; it takes three minutes after warm-up")

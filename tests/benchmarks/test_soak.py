@@ -11,7 +11,7 @@ import pytest
 
 from sjf_bench import soak_load, soak_memory, soak_report
 
-ROLES = ("server", "engine")
+ROLES = soak_memory.ROLES
 
 
 def samples(minutes, mib_at):
