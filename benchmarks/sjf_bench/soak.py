@@ -17,29 +17,17 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from sjf_bench import soak_load, soak_memory, soak_report
+from sjf_bench import soak_load, soak_memory, soak_report, soak_server
 from sjf_bench.refusal import TROUBLE, stop
-from sjf_bench.servers import (
-    Server,
-    ServerError,
-    free_port,
-    python_module,
-    termination_as_interrupt,
-)
+from sjf_bench.servers import Server, ServerError, termination_as_interrupt
 
 if TYPE_CHECKING:
     import httpx
 
-STATE = "/v1/sjf/state"
 SAMPLE_EVERY_S = 10.0
 TELL_EVERY = 6  # samples, where no bar can move
-READY_TIMEOUT_S = 900.0
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
-# A small KV cache, all of which is used before memory is watched: its pages become resident when they
-# are first used, and that is no leak. Blocks of vLLM's CPU build have 128 tokens.
-KV_BLOCKS, BLOCK_TOKENS, FILL_TOKENS = 160, 128, 2000
-SERVER_OPTIONS = ("--enforce-eager", "--max-num-seqs", "8", "--host", "127.0.0.1")
 
 
 class Soak:
@@ -112,7 +100,7 @@ class Soak:
     async def _sample(self, client: "httpx.AsyncClient", into: TextIO) -> None:
         self._server.check_alive()
         # As a Prometheus and an operator would look, too.
-        metrics, state = await _look(client, "/metrics"), await _look(client, STATE)
+        metrics, state = await _look(client, "/metrics"), await _look(client, soak_server.STATE)
         found = soak_memory.processes(self._server.pid)
         at_s = time.monotonic() - self._start_s
         sample = {
@@ -121,7 +109,7 @@ class Soak:
             "served": self.outcomes["ok"],
             "errors": len(self.errors),
             "metrics": 0 if metrics is None else metrics.status_code,
-            "state": ranks(state),
+            "state": soak_server.ranks(state),
         }
         _append(into, sample)
         note = f"{self.outcomes['ok']} served, {len(self.errors)} errors"
@@ -138,58 +126,6 @@ async def _look(client: "httpx.AsyncClient", path: str) -> "httpx.Response | Non
         return await client.get(path)
     except httpx.HTTPError:
         return None
-
-
-def ranks(response: "httpx.Response | None") -> list[dict[str, Any]] | None:
-    """Return what each engine said of itself; None when it was not answered so."""
-    if response is None or response.status_code != 200:
-        return None
-    found: list[dict[str, Any]] = response.json()["ranks"]
-    return found
-
-
-def serve(model: Path, log: Path, cache: Path, options: tuple[str, ...]) -> Server:
-    """Start ``vllm-sjf serve`` with no configuration of ours, keeping what it learns in cache."""
-    port = free_port()
-    command = python_module(
-        *("vllm_sjf.cli", "serve", str(model), "--port", str(port), "--control"),
-        *("--num-gpu-blocks-override", str(KV_BLOCKS), *SERVER_OPTIONS, *options),
-    )
-    return Server(command, log, port, {"VLLM_CACHE_ROOT": str(cache)})
-
-
-def fill_cache(server: Server, model: Path) -> None:
-    """Use every KV block once, by prompts that share nothing."""
-    import random
-
-    import httpx
-
-    rng = random.Random(0)
-    for _ in range(KV_BLOCKS * BLOCK_TOKENS // FILL_TOKENS + 2):
-        prompt = [rng.randrange(100, 20_000) for _ in range(FILL_TOKENS)]
-        body = {"model": str(model), "prompt": prompt, "max_tokens": 1}
-        httpx.post(f"{server.base_url}/v1/completions", json=body, timeout=300).raise_for_status()
-
-
-def start_again(model: Path, out: Path, cache: Path, options: tuple[str, ...]) -> dict[str, Any]:
-    """Start a server on what the first one learned; return what it says of it, then stop it."""
-    import httpx
-
-    log = out / "server-again.log"
-    with serve(model, log, cache, options) as server:
-        server.wait_ready(READY_TIMEOUT_S)
-        state = ranks(httpx.get(server.base_url + STATE, timeout=60.0))
-        answer = httpx.post(
-            f"{server.base_url}/v1/chat/completions",
-            json={
-                "model": str(model),
-                "messages": [{"role": "user", "content": "Name a colour."}],
-                "max_tokens": 8,
-            },
-            timeout=120.0,
-        )
-    guard = state[0]["predictor"]["guard"] if state else {}
-    return {"told": soak_report.told(log), "guard": guard, "answer": answer.status_code}
 
 
 def _append(into: TextIO, value: Mapping[str, Any]) -> None:
@@ -251,9 +187,9 @@ def main(
             termination_as_interrupt(),
             Progress(*columns, TimeElapsedColumn(), console=console) as progress,
         ):
-            with serve(model, out / "server.log", out / "cache", options) as server:
-                server.wait_ready(READY_TIMEOUT_S)
-                fill_cache(server, model)
+            with soak_server.serve(model, out / "server.log", out / "cache", options) as server:
+                server.wait_ready(soak_server.READY_TIMEOUT_S)
+                soak_server.fill_cache(server, model)
                 soak = Soak(server, out, progress, 60 * minutes)
                 classes = ["interactive"] * interactive + ["batch"] * batch
                 load = soak.run(str(model), prompts, classes=classes, think_s=think_s, seed=seed)
@@ -261,7 +197,7 @@ def main(
             figures = soak_report.summarise(
                 soak.samples, soak.counts(), out / "server.log", 60 * warm_up_min
             )
-            figures["again"] = start_again(model, out, out / "cache", options)
+            figures["again"] = soak_server.start_again(model, out, out / "cache", options)
     except KeyboardInterrupt:
         console.print("interrupted; the server is stopped", style="bold red")
         raise typer.Exit(EXIT_INTERRUPTED) from None
