@@ -42,7 +42,12 @@ FEATURES = (
         FEATURES_FILE,
         "test_structured_output",
     ),
-    _row("`n` above 1", SAME, FEATURES_FILE, "test_several_answers_to_one_request"),
+    _row(
+        "`n` above 1",
+        "each answer whole, amid others",
+        FEATURES_FILE,
+        "test_several_answers_to_one_request",
+    ),
     _row("stop strings", SAME, FEATURES_FILE, "test_stop_strings"),
     _row("logprobs", SAME, FEATURES_FILE, "test_logprobs"),
     _row(

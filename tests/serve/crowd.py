@@ -44,20 +44,28 @@ class Crowd:
     def ask(self, body: dict) -> dict:
         return self.post("/v1/chat/completions", body)
 
-    def batch(self, tokens: int = 48) -> dict:
+    def batch(self, tokens: int = 48, model: str | None = None) -> dict:
         """A batch request like no other before, so that no cache answers it."""
         text = f"Tell me a story about the number {next(self._number)}."
-        return self.chat(text, tokens, ignore_eos=True, xargs={"traffic_class": "batch"})
+        body = self.chat(text, tokens, ignore_eos=True, xargs={"traffic_class": "batch"})
+        return {**body, "model": model or self.model}
 
-    def together_and_alone(self, bodies: list[dict], others: int = 5) -> list[dict]:
-        """Return the answers amid ``others`` batch requests; alone they must be the same."""
+    def amid_others(
+        self, bodies: list[dict], others: int = 5, others_model: str | None = None
+    ) -> list[dict]:
+        """Return the answers amid ``others`` batch requests, which take the slots first."""
         with ThreadPoolExecutor(others + len(bodies)) as pool:
-            batch = [pool.submit(self.ask, self.batch()) for _ in range(others)]
+            batch = [pool.submit(self.ask, self.batch(model=others_model)) for _ in range(others)]
             self.wait_until(lambda state: state["classes"]["batch"]["running"])
             asked = [pool.submit(self.ask, body) for body in bodies]
             together = [each.result() for each in asked]
             for each in batch:
                 assert each.result()["usage"]["completion_tokens"] == 48
+        return together
+
+    def together_and_alone(self, bodies: list[dict], *args: object) -> list[dict]:
+        """Return the answers amid others (see there); alone they must be the same."""
+        together = self.amid_others(bodies, *args)
         alone = [self.ask(body) for body in bodies]
         for crowded, single in zip(together, alone, strict=True):
             assert said(crowded) == said(single)
