@@ -18,6 +18,7 @@ from sjf_bench.sim_workload import Item
 from sjf_bench.simulator import IDLE_TICK_S, Simulation
 
 SJF = "vllm_sjf.SJFScheduler"
+ALL_BUSY = 0.95  # a share of the time
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,13 @@ class Usage:
     resent: int = 0
 
 
-def our_config(spec: MixedSpec, *, borrowing: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the configuration of the arm with limits: targets, a floor, the controller."""
+def our_config(
+    spec: MixedSpec, slots: int, *, borrowing: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the configuration of the arms with limits: targets, the controller, a reserve.
+
+    slots: of the engine; a quarter is kept free for bursts.
+    """
     return {
         "classes": [
             {
@@ -87,7 +93,13 @@ def our_config(spec: MixedSpec, *, borrowing: Mapping[str, Any] | None = None) -
             },
             {"name": "batch", "rank": 1, "max_wait_s": 1e6, "max_prefill_tokens_per_step": 2048},
         ],
-        "borrowing": {"enabled": True, "step_slots": 2, **(borrowing or {})},
+        "borrowing": {
+            "enabled": True,
+            "step_slots": 2,
+            "reserved_slots": slots // 4,
+            "yielding_prefill_tokens": 256,
+            **(borrowing or {}),
+        },
         "displacement": {"max_per_step": 4},
     }
 
@@ -307,11 +319,14 @@ def burst_load(
 def usefulness(figures: Sequence[Mapping[str, Any]], arm: str) -> float | None:
     """Return an arm's batch tokens/s over those of batch alone in the time left by interactive.
 
-    None where the arm has only one of the two, or another number of engines.
+    None where the arm has only one of the two, or another number of engines, and where interactive
+    work alone has next to all steps already: batch work then rides along in them.
     """
     by_name = {each["arm"]: each for each in figures}
     alone, batch = by_name["interactive alone"], by_name["batch alone"]
-    spare = batch["tokens_per_s_batch"] * (1 - alone["busy_share"])
-    if by_name[arm] in (alone, batch) or by_name[arm]["ranks"] != 1 or spare <= 0:
+    if by_name[arm] in (alone, batch) or by_name[arm]["ranks"] != 1:
         return None
+    if alone["busy_share"] > ALL_BUSY:
+        return None
+    spare = batch["tokens_per_s_batch"] * (1 - alone["busy_share"])
     return float(by_name[arm]["tokens_per_s_batch"] / spare)

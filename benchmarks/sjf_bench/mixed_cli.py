@@ -183,9 +183,9 @@ def _in_virtual_time(
         target_ttft_s=target_ttft_s,
         seed=seed,
     )
-    ours = our_config(spec, borrowing=borrowing)
     quiet_vllm()
     shape = shaped(PRESETS[preset].shape, max_num_seqs, None)
+    ours = our_config(spec, shape.max_num_seqs, borrowing=borrowing)
     requests = traffic(spec)
     load = burst_load(spec, requests, shape, PRESETS[preset].step_time)
     figures = [

@@ -5,6 +5,7 @@ started with ``--scheduling-policy priority`` stock's queue goes by the requests
 that arms differ in the mode and in what their requests carry, and in nothing else.
 """
 
+import contextlib
 import json
 import random
 import secrets
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from sjf_training.data import Row
 
 READY_TIMEOUT_S = 900.0
-IDLE_TIMEOUT_S = 60.0
+IDLE_TIMEOUT_S = 180.0
 INTERACTIVE, BATCH = "interactive", "batch"
 TASK = "Say in one sentence what each of these messages is about."
 
@@ -294,9 +295,10 @@ class _Control:
         """Return once no request of an earlier arm is left."""
         deadline = time.monotonic() + IDLE_TIMEOUT_S
         while time.monotonic() < deadline:
-            classes = self._ask("GET", "state")["ranks"][0]["classes"]
-            if not any(each["running"] or each["waiting"] for each in classes.values()):
-                return
+            with contextlib.suppress(ServerError):  # a long step lets the route give up
+                classes = self._ask("GET", "state")["ranks"][0]["classes"]
+                if not any(each["running"] or each["waiting"] for each in classes.values()):
+                    return
             time.sleep(0.2)
         raise live.StallError(f"requests of an earlier arm were still there {IDLE_TIMEOUT_S:.0f} s")
 

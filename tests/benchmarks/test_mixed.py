@@ -23,11 +23,15 @@ SPEC = MixedSpec(
 )
 SHAPE = EngineShape(max_num_seqs=16, num_gpu_blocks=1024)
 STEP_TIME = LinearStepTime(0.01, 2e-5, 4e-4, 0.0)
+OURS = our_config(SPEC, SHAPE.max_num_seqs)
 
 
 def test_arms_see_the_same_traffic_and_ours_protects_without_idling():
     requests = traffic(SPEC)
-    figures = [run(arm, SPEC, requests, SHAPE, STEP_TIME) for arm in arms(our_config(SPEC))]
+    figures = [
+        run(arm, SPEC, requests, SHAPE, STEP_TIME)
+        for arm in arms(our_config(SPEC, SHAPE.max_num_seqs))
+    ]
     alone, batch, stock, priority, ours, dying = figures
     assert alone["slots_batch"] == batch["slots_interactive"] == 0
     assert alone["tokens_per_s_interactive"] > 0
@@ -53,6 +57,6 @@ def test_a_burst_is_told_by_what_the_engine_takes():
 def test_same_seed_same_figures():
     requests = traffic(SPEC)
     assert requests == traffic(SPEC)
-    dying = arms(our_config(SPEC))[-1]
+    dying = arms(OURS)[-1]
     first, second = (run(dying, SPEC, requests, SHAPE, STEP_TIME) for _ in range(2))
     assert first == second
