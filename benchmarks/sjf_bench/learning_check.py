@@ -245,8 +245,12 @@ def wrong(check: Check) -> None:
 
     for name, predictor in wrong_predictors(check.items).items():
         add(name, "predictor", check.run(name, NO_PREDICTOR, predictor, trusted=True))
+    # Within the cap: claims beyond it would all be the same.
     lying = [
-        replace(each, xargs={runs.HINT_KEY: 1000 - min(each.output_tokens, 999)})
+        replace(
+            each,
+            xargs={runs.HINT_KEY: 1 + each.max_tokens - min(each.output_tokens, each.max_tokens)},
+        )
         for each in check.offered
     ]
     run = check.run("reversed hints", NO_PREDICTOR, offered=lying)

@@ -69,6 +69,18 @@ def test_a_source_that_turns_bad_is_dropped_within_a_window():
     assert not guard.trusted
 
 
+def test_old_cohorts_that_end_late_do_not_restore_trust():
+    """After a change for the worse the good old days go on ending, held back as they were."""
+    guard = CohortGuard(RULES, trusted=True)
+    good, bad = traffic(256, 0.5), traffic(256, 1e9, seed=1)
+    for index, claim in enumerate(good[0]):
+        guard.arrived(f"{index}", float(claim))
+    assert in_order(guard, *bad, begin=256)
+    assert not guard.trusted
+    for index, made in enumerate(good[1]):
+        assert not guard.ended(f"{index}", int(made), cut=False)
+
+
 def test_between_the_thresholds_it_stays_as_it_is():
     """A source whose lower bound lies about one threshold does not switch back and forth."""
     for trusted in (True, False):

@@ -19,6 +19,7 @@ between them gives the standard error, with no assumption about pairs.
 """
 
 import math
+from bisect import insort
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -110,7 +111,7 @@ class CohortGuard:
         self._cohorts: dict[int, _Cohort] = {}  # full ones that are not judged yet, oldest first
         self._early: deque[_Cohort] = deque()  # those of them that were not looked at early yet
         self._of: dict[str, _Cohort] = {}
-        self._taus: deque[tuple[float, int]] = deque(maxlen=rules.window_cohorts)
+        self._taus: list[tuple[int, float, int]] = []  # (full_at, tau, members), by arrival
         self._early_taus: deque[float] = deque(maxlen=rules.window_cohorts)
 
     @property
@@ -201,7 +202,10 @@ class CohortGuard:
             if not member.ended:
                 self._of.pop(request_id, None)
         if pairs:
-            self._taus.append((tau, len(cohort.members)))
+            # By arrival: an old cohort that ends late says nothing of how good the source is now.
+            judged = (cohort.full_at, tau, len(cohort.members))
+            insort(self._taus, judged, key=lambda each: each[0])
+            del self._taus[: -self._rules.window_cohorts]
         return self._decide()
 
     def _estimate(self, values: Sequence[float]) -> Estimate:
@@ -217,7 +221,7 @@ class CohortGuard:
     def _decide(self) -> bool:
         if len(self._taus) < self._rules.min_cohorts:
             return False
-        self.estimate = self._estimate([tau for tau, _ in self._taus])
+        self.estimate = self._estimate([tau for _, tau, _ in self._taus])
         before = self.trusted
         threshold = self._rules.off_below if before else self._rules.on_above
         self.trusted = self.lower_bound > threshold
@@ -225,10 +229,11 @@ class CohortGuard:
 
     def memory(self) -> list[tuple[float, int]]:
         """Return the window's cohorts, for a later ``remember``."""
-        return list(self._taus)
+        return [(tau, members) for _, tau, members in self._taus]
 
     def remember(self, trusted: bool, cohorts: Sequence[tuple[float, int]]) -> None:
         """Go on where an earlier guard stopped."""
         self.trusted = trusted
-        self._taus.extend((float(tau), int(n)) for tau, n in cohorts)
+        kept = [(0, float(tau), int(members)) for tau, members in cohorts]
+        self._taus = kept[-self._rules.window_cohorts :]
         self._decide()
