@@ -61,6 +61,8 @@ def answer(
         messages = [{"role": role, "content": content} for role, content in prompt]
         (output,) = engine.chat([messages], greedy, use_tqdm=False)
         answers.send(list(output.outputs[0].token_ids))
+    # Left to the interpreter's end, that would wait for the engine, which waits for us.
+    engine.llm_engine.engine_core.shutdown()
 
 
 def ask(
