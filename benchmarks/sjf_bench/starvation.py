@@ -62,7 +62,8 @@ def starve(seed: int, *, max_pushback_s: float = MAX_PUSHBACK_S) -> Starved:
     simulation = Simulation(
         EngineShape(max_num_seqs=SLOTS),
         scheduler_cls="vllm_sjf.SJFScheduler",
-        sjf={"max_pushback_s": max_pushback_s},
+        # At this rate the long job is pushed back by the whole of W, and a short one hardly.
+        sjf={"max_pushback_s": max_pushback_s, "aging_tokens_per_s": LONG_TOKENS / max_pushback_s},
     )
     outcomes = {each.request_id: each for each in simulation.run([*requests, long])}
     it = outcomes.pop("long")

@@ -41,7 +41,7 @@ def total(registry, name, **labels):
 
 def test_metrics_agree_with_what_the_run_records(registry, shape):
     requests = workload(1, 120)
-    sim = metered(registry, replace(shape, num_gpu_blocks=40))
+    sim = metered(registry, replace(shape, num_gpu_blocks=28))
 
     outcomes = sim.run(requests)
 

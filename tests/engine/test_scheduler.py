@@ -7,7 +7,7 @@ from engine.support import SJF, decisions, plain, workload
 
 from sjf_bench.simulator import EngineShape, SimulatedRequest, Simulation
 
-KV_SHORT = {"num_gpu_blocks": 40}
+KV_SHORT = {"num_gpu_blocks": 28}
 
 
 def request(name: str, *, at: float = 0.0, tokens: int = 10, **fields) -> SimulatedRequest:
