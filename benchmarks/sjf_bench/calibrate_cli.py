@@ -58,7 +58,7 @@ def calibrate(
     )
     from sjf_bench.live import Sampling, StallError
     from sjf_bench.refusal import TROUBLE
-    from sjf_bench.report import without_nan
+    from sjf_bench.stats import without_nan
     from sjf_training.data import read_dataset
 
     console = Console()

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sjf_bench import saturation
-from sjf_bench.sim_run import without_nan
 from sjf_bench.sim_types import EngineShape, SimulatedRequest, StepShape, StepTime
 from sjf_bench.sim_workload import Item
 from sjf_bench.simulator import IDLE_TICK_S, Simulation
+from sjf_bench.stats import without_nan
 
 SJF = "vllm_sjf.SJFScheduler"
 ALL_BUSY = 0.95  # a share of the time
@@ -269,7 +269,8 @@ def _figures(
         "tokens_per_s_interactive": usage.tokens["i"] / spec.duration_s,
         "tokens_per_s_batch": usage.tokens["b"] / spec.duration_s,
     }
-    return without_nan(found)
+    plain: dict[str, Any] = without_nan(found)
+    return plain
 
 
 def _recovered_s(

@@ -23,7 +23,7 @@ from sjf_bench import stats
 from sjf_bench.live import CLIENT_LEFT
 from sjf_bench.mixed_live import ALONE, OURS, SATURATED, LiveRun, LiveSpec, ttft_p95_s
 from sjf_bench.records import RequestRecord
-from sjf_bench.report import without_nan
+from sjf_bench.stats import without_nan
 
 NOTHING = "—"
 AIM_PROTECTION, AIM_USEFULNESS = 1.5, 0.7

@@ -1,6 +1,5 @@
 """The comparison as numbers (JSON), as a table (terminal, Markdown) and as a picture."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import pairwise
@@ -34,7 +33,7 @@ def summarise(runs: Sequence[Run], seed: int) -> dict[str, Any]:
     baseline = by_policy.get(Policy.FCFS)
     perfect = by_policy.get(Policy.SJF_HINTED)
     policies = {str(run.policy): _one(run, baseline, perfect, seed) for run in runs}
-    plain: dict[str, Any] = without_nan({"policies": policies, "warnings": _warnings(runs)})
+    plain: dict[str, Any] = stats.without_nan({"policies": policies, "warnings": _warnings(runs)})
     return plain
 
 
@@ -85,17 +84,6 @@ def _warnings(runs: Sequence[Run]) -> list[str]:
         listed = ", ".join(f"{title} {total}" for title, total in totals.items())
         found.append(f"total output tokens differ by more than 5% between arms: {listed}")
     return found
-
-
-def without_nan(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Replace what JSON has no number for by None, wherever it is in ``value``."""
-    if isinstance(value, Mapping):
-        return {key: without_nan(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [without_nan(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
 
 
 def rows(summary: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:

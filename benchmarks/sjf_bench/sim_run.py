@@ -1,7 +1,6 @@
 """One cell of a comparison: one policy on one workload at one load with one seed."""
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,7 @@ from sjf_bench.sim_predictor import InLinePredictor
 from sjf_bench.sim_types import Counters, EngineShape, Outcome, SimulatedRequest, StepTime
 from sjf_bench.sim_workload import WorkloadSpec
 from sjf_bench.simulator import Simulation
-from sjf_bench.stats import spread
+from sjf_bench.stats import spread, without_nan
 from sjf_bench.workload import WorkloadError
 
 CURVE_POINTS = 51
@@ -114,16 +113,8 @@ def figures(outcomes: Sequence[Outcome], counters: Counters) -> dict[str, Any]:
         "steps": counters.steps,
         **_curves(outcomes),
     }
-    return without_nan(found)
-
-
-def without_nan(figures: Mapping[str, Any]) -> dict[str, Any]:
-    """Return figures in which what could not be measured is None: JSON has no NaN."""
-    return {key: None if _is_nan(value) else value for key, value in figures.items()}
-
-
-def _is_nan(value: object) -> bool:
-    return isinstance(value, float) and math.isnan(value)
+    plain: dict[str, Any] = without_nan(found)
+    return plain
 
 
 def _curves(outcomes: Sequence[Outcome]) -> dict[str, list[float]]:

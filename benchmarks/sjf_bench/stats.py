@@ -1,7 +1,7 @@
 """Numbers from records: summaries, throughput, ratios with paired bootstrap intervals."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,3 +141,14 @@ def mean_difference(baseline: Values, ours: Values, seed: int) -> Interval:
     return _bootstrap(
         lambda b, o, axis=-1: o.mean(axis=axis) - b.mean(axis=axis), (baseline, ours), seed
     )
+
+
+def without_nan(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Replace what JSON has no number for by None, wherever it is in ``value``."""
+    if isinstance(value, Mapping):
+        return {key: without_nan(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [without_nan(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
