@@ -103,7 +103,7 @@ class SlowPredictor(FixedPredictor):
         return super().score(batch)
 
 
-def wait_for(condition, timeout_s=5.0):
+def wait_for(condition, timeout_s=60.0):
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "waited too long"

@@ -47,7 +47,7 @@ def rows_of(folder):
     return [row for path in sorted(folder.glob(PATTERN)) for row in pq.read_table(path).to_pylist()]
 
 
-def wait_for(condition, timeout_s=20.0):
+def wait_for(condition, timeout_s=60.0):
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "waited too long"

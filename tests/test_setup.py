@@ -63,7 +63,7 @@ def setup(checkout: Path, venv: str = ".venv", **environment: str) -> subprocess
         env={"PATH": str(tools), "PIP_LOG": str(checkout.parent / "pip.log"), **environment},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
     )
 
 

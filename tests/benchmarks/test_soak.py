@@ -51,13 +51,17 @@ def test_warm_up_is_left_out_and_what_is_left_may_be_too_short():
 
 
 def test_the_engine_is_found_among_the_processes_and_its_memory_read():
-    code = "import subprocess as s, sys; s.run([sys.executable, '-c', 'input()', 'EngineCore'])"
+    child = "print('up', flush=True); input()"
+    code = "import subprocess, sys; subprocess.run([sys.executable, '-c', *sys.argv[1:]])"
     parent = subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+        [sys.executable, "-c", code, child, "EngineCore"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     )
     try:
-        while "engine" not in (found := soak_memory.processes(parent.pid)):
-            assert parent.poll() is None
+        # Before the child runs its own code it has its parent's command line, or next to no memory.
+        assert parent.stdout.readline() == b"up\n"
+        found = soak_memory.processes(parent.pid)
         assert found["server"] == parent.pid != found["engine"]
         assert soak_memory.resident_mib(found["engine"]) > 1
     finally:

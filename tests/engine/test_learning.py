@@ -221,13 +221,13 @@ def test_the_last_save_does_not_wait_for_one_that_hangs(tmp_path, monkeypatch):
     def write(path, tensors, facts):
         written.append(facts["n"])
         begun.set()
-        go_on.wait(10)
+        go_on.wait(60)
 
     monkeypatch.setattr(state_keeper, "write_state", write)
     numbers = iter(range(10))
     keeper = StateKeeper(tmp_path / "a", {}, lambda: (dict, {"n": next(numbers)}), 60.0)
     keeper.save_in_background()
-    assert begun.wait(10)
+    assert begun.wait(60)
     keeper.close()
     go_on.set()
 

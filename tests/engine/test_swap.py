@@ -85,7 +85,7 @@ def test_an_engine_with_nothing_to_do_takes_it_when_it_is_asked_for_its_state(sh
 def test_no_step_waits_for_the_load(shape, artifact, monkeypatch):
     gate = threading.Event()
     load = "vllm_sjf.engine.swap.load_artifact"
-    monkeypatch.setattr(load, lambda *_: gate.wait(5.0) and make_linear())
+    monkeypatch.setattr(load, lambda *_: gate.wait(60.0) and make_linear())
     sim = CheckedSimulation(shape)
     sim.scheduler.swap = PredictorSwap(sim.scheduler, FINGERPRINT)
     sim.scheduler.swap_predictor(artifact)

@@ -149,7 +149,7 @@ def check_stop_switch(client):
         ]
         held = pool.submit(client.chat)
         assert client.chat(key=CHAT_KEY) == 8  # interactive is untouched
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while client.batch()["waiting"] != 1:
             assert time.monotonic() < deadline
         state = client.batch()
@@ -210,4 +210,4 @@ def check_prometheus(client, folder, tmp_path):
         assert groups
     finally:
         running.terminate()
-        running.wait(20)
+        running.wait(60)

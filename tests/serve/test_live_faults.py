@@ -1,6 +1,7 @@
 """The engine's process is killed under load, and the server is started again."""
 
 import os
+import re
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -46,7 +47,13 @@ def test_a_killed_engine_ends_the_server_and_a_new_one_serves(live_server, model
 
     with ThreadPoolExecutor(6) as pool:
         asked = [pool.submit(ask, server, model_folder, 1000) for _ in range(6)]
-        time.sleep(2.0)  # some run, some wait
+        for _ in range(600):
+            gauges = httpx.get(f"{server.base_url}/metrics", timeout=60.0).text
+            if re.search(r"^vllm:num_requests_waiting\{.*\} 4", gauges, re.MULTILINE):
+                break  # two run, the others wait
+            time.sleep(0.1)
+        else:
+            pytest.fail(gauges)
         os.kill(engine, signal.SIGKILL)
         answers = [each.exception() or each.result().status_code for each in asked]
 

@@ -209,9 +209,9 @@ def test_a_stopped_run_goes_on_where_it_was(run, server, prompts, tmp_path, stop
         text=True,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
     )
-    assert server.paused.wait(30)
+    assert server.paused.wait(60)
     process.send_signal(stop)
-    output, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=60)
     assert process.returncode == code
     assert ("rerun to go on" in output) == (stop == signal.SIGINT)
     server.pause_at = None
