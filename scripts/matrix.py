@@ -43,7 +43,10 @@ SUITES = {
         *("tests/engine", "tests/http", "tests/benchmarks/test_sim_policies.py"),
         *("-m", "not server and not slow", *(f"--ignore={path}" for path in CONTRACT)),
     ),
-    "live": ("tests/engine/test_live.py", "-k", "displaced and sync and not async"),
+    "live": (
+        *("tests/engine/test_live.py", "-k", "displaced and sync and not async"),
+        *("-m", "server or slow"),
+    ),
     "features": (*matrix_features.tests(), "-m", "server or slow"),
 }
 SERVING = ("live", "features")  # suites that take an engine which runs

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -97,3 +98,16 @@ def test_an_unsupported_version_is_refused(matrix, capsys):
     with pytest.raises(SystemExit):
         matrix.main(["0.27"])
     assert "0.28.x to 0.33.x" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("suite", ["live", "features"])
+def test_no_suite_selects_nothing(matrix, suite):
+    """A marker of the project's own settings must not empty one."""
+    found = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "--collect-only", *matrix.SUITES[suite]],
+        cwd=matrix.ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert found.returncode == 0, found.stdout
