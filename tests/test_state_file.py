@@ -54,11 +54,14 @@ def test_no_file_is_no_state(tmp_path):
 
 
 WRITER = """
-import sys, numpy as np
+import itertools, os, sys, numpy as np
 from pathlib import Path
 from vllm_sjf.state_file import write_state
+parent = os.getppid()
 print("go", flush=True)
-for number in range(10**9):
+for number in itertools.count():
+    if os.getppid() != parent:  # whoever would kill it was killed
+        break
     value = np.full(200_000, number)
     write_state(Path(sys.argv[1]), {"a": value}, {"model": "m", "tokenizer": "t"})
 """
