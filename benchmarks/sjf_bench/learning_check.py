@@ -26,6 +26,7 @@ from sjf_bench.learning_figures import (
     taus,
     worst_window,
 )
+from sjf_bench.refusal import TROUBLE, stop
 from sjf_bench.sim_types import SimulatedRequest
 
 LOAD = 1.1
@@ -132,10 +133,13 @@ def main(
     quiet_vllm()
     console = Console()
     parts = PARTS[case] if source is None else ((source, 14_000),)
-    read = [
-        runs.read_items(data, model, name, min(requests or count, count), MAX_TOKENS[case])
-        for name, count in parts
-    ]
+    try:
+        read = [
+            runs.read_items(data, model, name, min(requests or count, count), MAX_TOKENS[case])
+            for name, count in parts
+        ]
+    except TROUBLE as error:
+        stop(str(error))
     items = runs.joined(read)
     engine = runs.Engine.of(preset)
     with console.status("measuring what the engine can take"):

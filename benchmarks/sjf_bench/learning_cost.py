@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from sjf_bench.refusal import TROUBLE, stop
 from sjf_predictor.base import PromptFeatures
 from sjf_predictor.online import OnlinePredictor
 from sjf_predictor.online_ridge import MAX_EXAMPLES
@@ -41,7 +42,10 @@ def main(
     from sjf_training.prompt_ids import load_tokenizer
 
     console = Console()
-    items = read_items(data, model, source, 14_000, 1024)
+    try:
+        items = read_items(data, model, source, 14_000, 1024)
+    except TROUBLE as error:
+        stop(str(error))
     prompts = [PromptFeatures(each, items.max_tokens) for each in items.prompts]
     frame = chat_frame(load_tokenizer(model))
     with Progress(console=console, transient=True) as progress:

@@ -1,6 +1,7 @@
 """Pictures of a matrix's results, as PNG bytes."""
 
 import io
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -55,6 +56,9 @@ def _figure(title: str, names: Sequence[str], draw: Callable[[Any, str], None]) 
     )
     for axis, name in zip(axes.flat, names, strict=False):
         draw(axis, name)
+        if not all(map(math.isfinite, axis.dataLim.extents)):  # and no logarithm of nothing
+            axis.set(xscale="linear", yscale="linear")
+            axis.text(0.5, 0.5, "no cell is finished yet", ha="center")
         axis.set_title(name)
         axis.grid(visible=True, which="both", alpha=0.25)
         for scale in (axis.xaxis, axis.yaxis):

@@ -21,7 +21,9 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from sjf_bench.refusal import TROUBLE, stop
 from sjf_bench.sim_types import SimulatedRequest, StepShape
+from vllm_sjf.preflight import load_artifact
 
 SJF = "vllm_sjf.SJFScheduler"
 QUEUE = 2000  # requests that wait when the first swap begins
@@ -54,6 +56,10 @@ def main(
     """Swap under load, and print what steps took (half a minute)."""
     logging.disable(logging.WARNING)
     console = Console()
+    try:
+        load_artifact("predictor", str(artifact), None)
+    except TROUBLE as error:
+        stop(str(error))
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("swapping under load", total=swaps)
         found = swap_under_load(artifact, swaps, preset, seed, lambda: progress.advance(task))

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 from training.conftest import make_tokenizer
 
-from sjf_bench import learning_check, learning_cost, learning_figures
+from sjf_bench import learning_check, learning_cost, learning_figures, swap_check
 from sjf_bench.learning_figures import share_of_gain, taus, worst_window
 from sjf_bench.learning_runs import Run, read_items
 from sjf_bench.sim_types import SimulatedRequest
@@ -123,3 +124,17 @@ def test_cost_is_told_of_each_completion_and_of_what_is_held(monkeypatch):
     assert all(score > 0 and learn > 0 for score, learn in took)
     held_mb = learning_cost.window_mb(OnlinePredictor(PromptFrame()), prompts, range(1, 11))
     assert 5 < held_mb < 10  # the weights and counts of 655,360 buckets, and next to no examples
+
+
+def test_missing_files_are_one_line(model, tmp_path, capsys):
+    gone = tmp_path / "gone"
+    case = learning_check.Case.COLD_START
+    for ask in (
+        lambda: learning_check.main(case, gone, model, "smollm2-135m-cpu", 240, ""),
+        lambda: learning_cost.main(gone, model),
+        lambda: swap_check.main(gone),
+    ):
+        with pytest.raises(typer.Exit) as ended:
+            ask()
+        assert ended.value.exit_code == 2
+        assert str(gone) in capsys.readouterr().err.replace("\n", "")

@@ -135,6 +135,12 @@ def test_the_report_is_one_file_that_needs_no_network(matrix, tmp_path):
     with pytest.raises(WorkloadError, match="where the table belongs"):
         rewrite(matrix, results)
 
+    journal = out / "journal.jsonl"  # a run that was stopped after its first cell
+    journal.write_text(journal.read_text().splitlines(keepends=True)[0])
+    stopped = read_results(out)
+    assert len(stopped.rows) == 1
+    assert "data:image/png;base64," in write_report(stopped, out).read_text()
+
 
 def test_a_folder_without_results_is_named(tmp_path):
     from sjf_bench.sim_report import read_results
