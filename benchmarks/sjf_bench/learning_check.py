@@ -138,16 +138,19 @@ def main(
             runs.read_items(data, model, name, min(requests or count, count), MAX_TOKENS[case])
             for name, count in parts
         ]
+        engine = runs.Engine.of(preset)
+        configuration = json.loads(sjf)
     except TROUBLE as error:
         stop(str(error))
+    except ValueError as error:
+        stop(f"--sjf: {error}")
     items = runs.joined(read)
-    engine = runs.Engine.of(preset)
     with console.status("measuring what the engine can take"):
         rate_per_s = LOAD * runs.capacity_per_s(items, engine)
     offered = runs.requests_of(items, rate_per_s, seed)
     console.print(f"{len(offered):,} requests, {rate_per_s:.1f} a second, seed {seed}, {preset}")
     sizes = [len(each.tokens) for each in read]
-    check = Check(console, items, sizes, offered, engine, model, json.loads(sjf))
+    check = Check(console, items, sizes, offered, engine, model, configuration)
     if case is Case.COLD_START:
         cold_start(check, ceilings=ceilings)
     elif case is Case.SHIFT:

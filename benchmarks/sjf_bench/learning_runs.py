@@ -76,10 +76,13 @@ class Engine:
 
     @classmethod
     def of(cls, preset: str) -> "Engine":
-        """Return the engine of a preset, its longest context cut to MAX_MODEL_LEN."""
-        from sjf_bench.step_time import PRESETS
+        """Return the engine of a preset, its longest context cut to MAX_MODEL_LEN.
 
-        chosen = PRESETS[preset]
+        Raises WorkloadError when there is no such preset.
+        """
+        from sjf_bench.step_time import named
+
+        chosen = named(preset)
         return cls(replace(chosen.shape, max_model_len=MAX_MODEL_LEN), chosen.step_time)
 
 

@@ -96,7 +96,7 @@ def _simulate(
 ) -> list[Outcome]:
     from sjf_bench.sim_policies import HINT_KEY, OUR_SCHEDULER
     from sjf_bench.simulator import Simulation
-    from sjf_bench.step_time import PRESETS
+    from sjf_bench.step_time import named
 
     hints = {each.index: each.output_tokens for each in by_policy[Policy.FCFS]}
     ours = policy is Policy.SJF_HINTED
@@ -112,7 +112,7 @@ def _simulate(
         for each in records
         if each.problem is None
     ]
-    chosen = PRESETS[preset]
+    chosen = named(preset)
     simulation = Simulation(
         replace(chosen.shape, max_num_seqs=config["max_num_seqs"]),
         scheduler_cls=OUR_SCHEDULER if ours else None,

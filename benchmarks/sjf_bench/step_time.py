@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sjf_bench.sim_types import EngineShape, StepShape
+from sjf_bench.workload import WorkloadError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -206,3 +207,10 @@ PRESETS: Mapping[str, Preset] = {
         EngineShape(max_num_seqs=16, max_model_len=8192, num_gpu_blocks=1400, block_size=128),
     ),
 }
+
+
+def named(preset: str) -> Preset:
+    """Return a preset. Raises WorkloadError that names those there are."""
+    if preset not in PRESETS:
+        raise WorkloadError(f"--preset {preset}: one of {', '.join(PRESETS)}")
+    return PRESETS[preset]

@@ -23,7 +23,8 @@ from rich.table import Table
 
 from sjf_bench.refusal import TROUBLE, stop
 from sjf_bench.sim_types import SimulatedRequest, StepShape
-from vllm_sjf.preflight import load_artifact
+from sjf_bench.step_time import named
+from sjf_predictor.manifest import read_manifest
 
 SJF = "vllm_sjf.SJFScheduler"
 QUEUE = 2000  # requests that wait when the first swap begins
@@ -57,7 +58,8 @@ def main(
     logging.disable(logging.WARNING)
     console = Console()
     try:
-        load_artifact("predictor", str(artifact), None)
+        read_manifest(artifact)
+        named(preset)
     except TROUBLE as error:
         stop(str(error))
     with Progress(console=console, transient=True) as progress:
@@ -102,11 +104,10 @@ def swap_under_load(
     sleep: what a step's model time is spent with.
     """
     from sjf_bench.simulator import Simulation
-    from sjf_bench.step_time import PRESETS
     from sjf_predictor.artifact import load
     from vllm_sjf.engine.swap import LOADING, REFUSED, PredictorSwap
 
-    chosen = PRESETS[preset]
+    chosen = named(preset)
     steps_s: list[float] = []
 
     def step_time(shape: StepShape) -> float:

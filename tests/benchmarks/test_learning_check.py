@@ -126,15 +126,18 @@ def test_cost_is_told_of_each_completion_and_of_what_is_held(monkeypatch):
     assert 5 < held_mb < 10  # the weights and counts of 655,360 buckets, and next to no examples
 
 
-def test_missing_files_are_one_line(model, tmp_path, capsys):
+def test_what_cannot_be_had_is_one_line(model, tmp_path, capsys):
     gone = tmp_path / "gone"
     case = learning_check.Case.COLD_START
     for ask in (
         lambda: learning_check.main(case, gone, model, "smollm2-135m-cpu", 240, ""),
         lambda: learning_cost.main(gone, model),
         lambda: swap_check.main(gone),
+        lambda: learning_check.main(case, DATA, model, str(gone), 240, ""),
+        lambda: learning_check.main(case, DATA, model, "smollm2-135m-cpu", 240, "", sjf=str(gone)),
     ):
         with pytest.raises(typer.Exit) as ended:
             ask()
         assert ended.value.exit_code == 2
-        assert str(gone) in capsys.readouterr().err.replace("\n", "")
+        said = capsys.readouterr().err.replace("\n", "")
+        assert str(gone) in said or said.startswith("--sjf: ")
