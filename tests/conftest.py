@@ -1,6 +1,8 @@
 """Fixtures that several folders share: a real model folder, real servers on it."""
 
 import json
+import logging
+import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -15,8 +17,24 @@ settings.load_profile("any")
 
 ROOT = Path(__file__).resolve().parent.parent
 READY_TIMEOUT_S = 300.0
+LOG_LEVEL = "VLLM_LOGGING_LEVEL"
 # Small and quick: no compilation, room for every test's prompts.
 SERVER_OPTIONS = ("--enforce-eager", "--max-model-len", "2048", "--host", "127.0.0.1")
+
+
+@pytest.fixture(autouse=True)
+def logs_as_found() -> Iterator[None]:
+    """A command that runs in a test's own process must not silence the tests after it."""
+    levels = {name: logging.getLogger(name).level for name in ("vllm", "vllm_sjf")}
+    disabled, variable = logging.root.manager.disable, os.environ.get(LOG_LEVEL)
+    yield
+    logging.disable(disabled)
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
+    if variable is None:
+        os.environ.pop(LOG_LEVEL, None)
+    else:
+        os.environ[LOG_LEVEL] = variable
 
 
 @pytest.fixture(scope="session")

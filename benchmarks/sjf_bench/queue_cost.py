@@ -10,7 +10,6 @@ other's not; so a ratio is the median, over two turns each, of what both took in
 """
 
 import gc
-import logging
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from sjf_bench.quiet import quiet_vllm
 from sjf_bench.simulator import EngineShape, SimulatedRequest, Simulation
 
 SJF = "vllm_sjf.SJFScheduler"
@@ -137,7 +137,7 @@ def compare_steps(
     one: tuple[str | None, int, int], other: tuple[str | None, int, int], what: str
 ) -> Found:
     """Time ``schedule()`` of two arms, each (scheduler, waiting, running), in turn."""
-    logging.disable(logging.WARNING)
+    quiet_vllm()
     with Progress(transient=True) as progress:
         mine, theirs = (make_arm(name, waiting=w, running=r) for name, w, r in (one, other))
         measure_in_turn([mine, theirs], 400, progress, what)
@@ -146,7 +146,7 @@ def compare_steps(
 
 def compare_aborts(waiting: int) -> Found:
     """Time 1,000 aborts of ours and of stock."""
-    logging.disable(logging.WARNING)
+    quiet_vllm()
     ours_s, stock_s = (
         abort_seconds(make_arm(name, waiting=waiting, running=16)) for name in (SJF, None)
     )

@@ -8,7 +8,6 @@ loads, is put in place, or the queue is ranked anew, beside those of all other s
 
 import gc
 import itertools
-import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from sjf_bench.quiet import quiet_vllm
 from sjf_bench.refusal import TROUBLE, stop
 from sjf_bench.sim_types import SimulatedRequest, StepShape
 from sjf_bench.step_time import named
@@ -55,7 +55,7 @@ def main(
     seed: Annotated[int, typer.Option(help="Of the requests.")] = 0,
 ) -> None:
     """Swap under load, and print what steps took (half a minute)."""
-    logging.disable(logging.WARNING)
+    quiet_vllm()
     console = Console()
     try:
         read_manifest(artifact)
