@@ -12,6 +12,7 @@ from sjf_bench.rivals import RULES
 from sjf_bench.sim_predictor import InLinePredictor, load_in_line
 from sjf_bench.sim_types import EngineShape, SimulatedRequest
 from sjf_predictor.base import PromptFeatures
+from vllm_sjf.config import SJFConfig
 
 STOCK_FCFS, STOCK_PRIORITY, OURS = "fcfs", "priority", "sjf"
 OUR_SCHEDULER = "vllm_sjf.SJFScheduler"
@@ -62,6 +63,12 @@ class PolicySpec(BaseModel):
         if kind == PREDICTOR and not detail:
             raise ValueError("write predictor:FOLDER with the folder of a trained artifact")
         return lengths
+
+    @field_validator("sjf")
+    @classmethod
+    def _settings_are_sound(cls, sjf: Mapping[str, Any]) -> Mapping[str, Any]:
+        SJFConfig.parse(dict(sjf))  # here, and not in the first cell that starts a scheduler
+        return sjf
 
     @model_validator(mode="after")
     def _fits_together(self) -> "PolicySpec":

@@ -40,6 +40,7 @@ rule = "sjf"
 lengths = "noisy:0.5"
 """
 QUIET = Console(quiet=True)
+MATRICES = Path(__file__).parents[2] / "benchmarks" / "matrices"
 
 
 @pytest.fixture
@@ -189,3 +190,17 @@ def test_short_kv_makes_stock_preempt(matrix):
     assert roomy.counters.preemptions < 5
     with pytest.raises(WorkloadError, match="were asked for"):
         short_kv_shape(requests, SHAPE, STEP_TIME, preemptions=10**6)
+
+
+@pytest.mark.parametrize("path", sorted(MATRICES.glob("*.toml")), ids=lambda path: path.stem)
+def test_every_committed_matrix_reads(path):
+    assert list(read_matrix(path).cells())
+
+
+def test_settings_that_the_scheduler_refuses_stop_before_the_first_cell(matrix):
+    matrix.write_text(
+        MATRIX + '[[policies]]\nname = "ours"\nrule = "sjf"\nsjf = { max_pushback = 30.0 }\n'
+    )
+
+    with pytest.raises(WorkloadError, match=r"policies.*max_pushback.*max_pushback_s"):
+        read_matrix(matrix)
