@@ -2,7 +2,8 @@
 
 ``python -m sjf_bench.soak --model DIR`` serves with nothing of ours configured: the online
 predictor, which begins knowing nothing and is not ranked by until its guard has seen it order
-requests well. At the end the server is started again on what it has learned.
+requests well. At the end the server is started again on what it has learned. ``--stock`` loads
+vLLM's own server in the same way, to tell what of the growth is vLLM's.
 """
 
 import asyncio
@@ -34,9 +35,12 @@ class Soak:
     """One run: the load, the samples, what is written of them.
 
     out: folder of requests.jsonl and samples.jsonl, which grow while it runs.
+    stock: the server is vLLM's own, and has no state of ours to look at.
     """
 
-    def __init__(self, server: Server, out: Path, progress: Progress, seconds: float) -> None:
+    def __init__(
+        self, server: Server, out: Path, progress: Progress, seconds: float, *, stock: bool
+    ) -> None:
         self.samples: list[dict[str, Any]] = []
         self.outcomes: Counter[str] = Counter()
         self.kinds: Counter[str] = Counter()
@@ -47,6 +51,7 @@ class Soak:
         self._progress = progress
         self._task = progress.add_task("soak", total=seconds, note="")
         self._seconds = seconds
+        self._stock = stock
         self._start_s = 0.0
 
     async def run(self, model: str, prompts: list[soak_load.Messages], **load: Any) -> None:  # noqa: ANN401
@@ -100,7 +105,8 @@ class Soak:
     async def _sample(self, client: "httpx.AsyncClient", into: TextIO) -> None:
         self._server.check_alive()
         # As a Prometheus and an operator would look, too.
-        metrics, state = await _look(client, "/metrics"), await _look(client, soak_server.STATE)
+        metrics = await _look(client, "/metrics")
+        state = [] if self._stock else soak_server.ranks(await _look(client, soak_server.STATE))
         found = soak_memory.processes(self._server.pid)
         at_s = time.monotonic() - self._start_s
         sample = {
@@ -109,7 +115,7 @@ class Soak:
             "served": self.outcomes["ok"],
             "errors": len(self.errors),
             "metrics": 0 if metrics is None else metrics.status_code,
-            "state": soak_server.ranks(state),
+            "state": state,
         }
         _append(into, sample)
         note = f"{self.outcomes['ok']} served, {len(self.errors)} errors"
@@ -160,6 +166,8 @@ def main(
     server_arg: Annotated[
         list[str] | None, typer.Option(help="A vLLM option, like --server-arg=--max-num-seqs=16.")
     ] = None,
+    *,
+    stock: Annotated[bool, typer.Option("--stock", help="Load stock vLLM instead.")] = False,
 ) -> None:
     """Load a server for long, watch its memory, and start it again.
 
@@ -187,17 +195,20 @@ def main(
             termination_as_interrupt(),
             Progress(*columns, TimeElapsedColumn(), console=console) as progress,
         ):
-            with soak_server.serve(model, out / "server.log", out / "cache", options) as server:
+            with soak_server.serve(
+                model, out / "server.log", out / "cache", options, stock=stock
+            ) as server:
                 server.wait_ready(soak_server.READY_TIMEOUT_S)
                 soak_server.fill_cache(server, model)
-                soak = Soak(server, out, progress, 60 * minutes)
+                soak = Soak(server, out, progress, 60 * minutes, stock=stock)
                 classes = ["interactive"] * interactive + ["batch"] * batch
                 load = soak.run(str(model), prompts, classes=classes, think_s=think_s, seed=seed)
                 asyncio.run(load)
             figures = soak_report.summarise(
                 soak.samples, soak.counts(), out / "server.log", 60 * warm_up_min
             )
-            figures["again"] = soak_server.start_again(model, out, out / "cache", options)
+            if not stock:
+                figures["again"] = soak_server.start_again(model, out, out / "cache", options)
     except KeyboardInterrupt:
         console.print("interrupted; the server is stopped", style="bold red")
         raise typer.Exit(EXIT_INTERRUPTED) from None

@@ -26,7 +26,10 @@ def told(log: Path) -> list[str]:
 def summarise(
     samples: Sequence[Mapping[str, Any]], counts: Mapping[str, Any], log: Path, warm_up_s: float
 ) -> dict[str, Any]:
-    """Return the figures of a run, as JSON values. counts: what the load counted itself."""
+    """Return the figures of a run, as JSON values. counts: what the load counted itself.
+
+    A sample's state is None where a look failed, and empty where there is none to look at.
+    """
     slopes = soak_memory.slopes(samples, warm_up_s)
     last = samples[-1]["state"] if samples else None
     return {
@@ -73,7 +76,9 @@ def verdict(figures: Mapping[str, Any]) -> list[str]:
             short.append(f"{role}: too short for a slope; it takes three minutes after warm-up")
         elif found["mib_per_min"] >= MOST_MIB_PER_MIN:
             short.append(f"{role}: grows {found['mib_per_min']:.2f} MiB a minute")
-    again = figures["again"]
+    again = figures.get("again")
+    if again is None:  # a soak of stock vLLM, which learns nothing to go on with
+        return short
     if again["answer"] != 200:
         short.append(f"started again, it answers {again['answer']}")
     before = (figures["predictor_at_end"] or {}).get("guard", {}).get("predictor", {})
@@ -103,7 +108,8 @@ def show(figures: Mapping[str, Any], console: Console) -> None:
         table.add_row("log", line[line.find("sjf: ") :])
     if figures["predictor_at_end"]:
         table.add_row("at the end", _view(figures["predictor_at_end"]["guard"]))
-    table.add_row("started again", _view(figures["again"]["guard"]))
-    for line in figures["again"]["told"]:
-        table.add_row("log", line[line.find("sjf: ") :])
+    if again := figures.get("again"):
+        table.add_row("started again", _view(again["guard"]))
+        for line in again["told"]:
+            table.add_row("log", line[line.find("sjf: ") :])
     console.print(table)

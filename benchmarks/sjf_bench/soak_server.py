@@ -26,11 +26,17 @@ def ranks(response: "httpx.Response | None") -> list[dict[str, Any]] | None:
     return found
 
 
-def serve(model: Path, log: Path, cache: Path, options: tuple[str, ...]) -> Server:
-    """Start ``vllm-sjf serve`` with no configuration of ours, keeping what it learns in cache."""
+def serve(
+    model: Path, log: Path, cache: Path, options: tuple[str, ...], *, stock: bool = False
+) -> Server:
+    """Start ``vllm-sjf serve`` with no configuration of ours, keeping what it learns in cache.
+
+    stock: vLLM's own server instead, with nothing of ours in it.
+    """
     port = free_port()
+    start = ("vllm_sjf.engine.server",) if stock else ("vllm_sjf.cli", "serve")
     command = python_module(
-        *("vllm_sjf.cli", "serve", str(model), "--port", str(port), "--control"),
+        *(*start, str(model), "--port", str(port), *(() if stock else ("--control",))),
         *("--num-gpu-blocks-override", str(KV_BLOCKS), *SERVER_OPTIONS, *options),
     )
     return Server(command, log, port, {"VLLM_CACHE_ROOT": str(cache)})

@@ -2,12 +2,15 @@
 
 import asyncio
 import json
+import os
 import random
 import subprocess
 import sys
+from pathlib import Path
 
 import httpx
 import pytest
+from rich.console import Console
 
 from sjf_bench import soak_load, soak_memory, soak_report
 
@@ -138,6 +141,20 @@ HELD = {
 def test_what_falls_short_is_said(change, says):
     assert soak_report.verdict(HELD) == []
     assert any(says in line for line in soak_report.verdict({**HELD, **change}))
+
+
+def test_stock_is_judged_without_what_only_ours_has(capsys):
+    stock = {key: value for key, value in HELD.items() if key != "again"}
+    stock |= {"predictor_at_end": None}
+    assert soak_report.verdict(stock) == []
+    assert soak_report.verdict({**stock, "errors": ["whole: HTTP 500"]}) == [
+        "error: whole: HTTP 500"
+    ]
+    figures = soak_report.summarise(samples(5, lambda _: 1.0), {}, Path(os.devnull), 0)
+    assert figures["bad_looks"] == 0
+    counted = {"outcomes": {"ok": 3}, "output_tokens": 7}
+    soak_report.show({**figures, **counted}, Console())
+    assert "started again" not in capsys.readouterr().out
 
 
 def test_the_log_tells_when_ranking_was_switched(tmp_path):
