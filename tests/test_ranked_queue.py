@@ -264,6 +264,39 @@ def test_naming_somebody_who_then_does_not_start_costs_the_head_nothing():
     assert not q
 
 
+@pytest.mark.parametrize("put_back", ["prepend_request", "prepend_requests"])
+def test_who_was_popped_and_put_back_has_not_gone_ahead_of_the_head(put_back):
+    """vLLM pops whoever waits for a grammar, or for an adapter's place, and puts it back."""
+    q = bypassing({"blocked", "small"}, max_requests=1)
+    q.add_request(item("big"))
+    q.add_request(item("blocked", start_s=1.0))
+    for step in range(5):
+        q.begin_step(float(step))
+        popped = q.pop_request()
+        assert popped.request_id == "blocked"
+        getattr(q, put_back)(popped if put_back == "prepend_request" else [popped])
+    q.add_request(item("small", start_s=0.5))
+    q.begin_step(5.0)
+    assert q.pop_request().request_id == "small"
+    q.begin_step(6.0)
+    assert not q  # that one did start
+    q.prepend_request(item("small", start_s=0.5))  # evicted, a step later
+    assert not q
+
+
+def test_a_head_keeps_its_record_when_its_rank_changes():
+    q = bypassing({"small", "other"}, max_requests=1)
+    q.begin_step(0.0)
+    q.add_request(item("big"))
+    q.add_request(item("small", start_s=1.0))
+    q.add_request(item("other", start_s=2.0))
+    assert q.pop_request().request_id == "small"
+    q.rerank("big")
+    q.outdate()
+    q.begin_step(1.0)
+    assert not q
+
+
 def test_the_one_that_passes_is_pinned_until_its_pop():
     small = {"small"}
     q = bypassing(small)

@@ -268,6 +268,15 @@ DEFAULT_CLASSES = (
 )
 
 
+def check_together(classes: tuple[TrafficClass, ...]) -> None:
+    """Raise ValueError for classes that cannot be beside each other."""
+    names = [each.name for each in classes]
+    if len(set(names)) < len(names):
+        raise ValueError("two classes have the same name; give each its own")
+    if sum(each.floor_share for each in classes) > 1:
+        raise ValueError("the floor shares add up to more than 1")
+
+
 class SJFConfig(_Section):
     """Everything an operator can set; every key has a default that is safe to serve with.
 
@@ -306,12 +315,8 @@ class SJFConfig(_Section):
 
     @field_validator("classes")
     @classmethod
-    def _names_differ(cls, classes: tuple[TrafficClass, ...]) -> tuple[TrafficClass, ...]:
-        names = [each.name for each in classes]
-        if len(set(names)) < len(names):
-            raise ValueError("two classes have the same name; give each its own")
-        if sum(each.floor_share for each in classes) > 1:
-            raise ValueError("the floor shares add up to more than 1")
+    def _classes_agree(cls, classes: tuple[TrafficClass, ...]) -> tuple[TrafficClass, ...]:
+        check_together(classes)
         return classes
 
     @model_validator(mode="after")

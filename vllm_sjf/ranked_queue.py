@@ -37,6 +37,10 @@ class Bypass(Protocol[Contra]):
         """Count one that went ahead of the head."""
         ...
 
+    def came_back(self, head_id: str, /) -> None:
+        """One that was counted did not start after all."""
+        ...
+
     def left(self, request_id: str, /) -> None:
         """A request left the queue."""
         ...
@@ -103,6 +107,7 @@ class RankedQueue(Generic[Item]):
         self._ranking = 0  # how often ranks were declared outdated
         self._pinned: Entry[Item] | None = None
         self._passed_id: str | None = None  # the head that the pinned item goes ahead of
+        self._went_ahead: dict[str, str] = {}  # in this step: who was popped, ahead of which head
         self._all_held_back = False  # nobody may start, as the queue stands in this step
         self._now_s = float("-inf")
         self._serial = 0
@@ -111,6 +116,7 @@ class RankedQueue(Generic[Item]):
         """Freeze the clock (s, monotonic) until the next call, and forget the last pin."""
         self._now_s = now_s
         self._pinned = None
+        self._went_ahead.clear()
         self._all_held_back = False
         self._rank_taken_over()
         self._rank_outdated()
@@ -143,7 +149,7 @@ class RankedQueue(Generic[Item]):
 
     def add_request(self, request: Item) -> None:
         """Hold ``request`` at its rank; one already held under its id is replaced."""
-        self.remove_request(request)
+        self._give_up(request)
         entry = Entry(request, self._rank_of(request), self._ranking)
         self._serial += 1
         self._lane_of(entry).push(entry, self._serial)
@@ -151,14 +157,21 @@ class RankedQueue(Generic[Item]):
         self._entries[request.request_id] = entry
         self._all_held_back = False
 
-    # A rank is a rank: being put back in front changes nothing, since an item keeps its
-    # arrival and with it its place.
-    prepend_request = add_request
+    def prepend_request(self, request: Item) -> None:
+        """Hold ``request`` at its rank: an item keeps its arrival, and with it its place.
+
+        vLLM puts back like this who could not start (an adapter too many, a grammar that is
+        not there): then nobody has gone ahead of the head.
+        """
+        self.add_request(request)
+        head_id = self._went_ahead.pop(request.request_id, None)
+        if head_id is not None and self._bypass is not None:
+            self._bypass.came_back(head_id)
 
     def prepend_requests(self, requests: Iterable[Item]) -> None:
         """Hold each of ``requests`` at its rank."""
         for request in requests:
-            self.add_request(request)
+            self.prepend_request(request)
 
     def peek_request(self) -> Item:
         """Return the next item without removing it. IndexError when there is none."""
@@ -167,21 +180,20 @@ class RankedQueue(Generic[Item]):
     def pop_request(self) -> Item:
         """Remove and return the next item: the pinned one if peek named one."""
         entry = self._next()
-        if self._bypass is not None and self._passed_id is not None:
-            # Not at peek: a step that ends before the pop has cost the head nothing.
-            self._bypass.passed(self._passed_id)
+        if self._bypass is not None:
+            if self._passed_id is not None:
+                # Not at peek: a step that ends before the pop has cost the head nothing.
+                self._bypass.passed(self._passed_id)
+                self._went_ahead[entry.item.request_id] = self._passed_id
+            self._bypass.left(entry.item.request_id)
         self._drop(entry)
         return entry.item
 
     def remove_request(self, request: Item) -> None:
         """Forget ``request``; one that is not held is ignored, as vLLM's callers need."""
-        entry = self._entries.get(request.request_id)
-        if entry is not None:
-            self._drop(entry)
-            return
-        taken_over = self._taken_over.pop(request.request_id, None)
-        if taken_over is not None:
-            self._waiting[taken_over[1]] -= 1
+        if self._bypass is not None:
+            self._bypass.left(request.request_id)
+        self._give_up(request)
 
     def rerank(self, request_id: str) -> None:
         """Move an item to the rank that it has by now; one that is not held is ignored."""
@@ -321,6 +333,16 @@ class RankedQueue(Generic[Item]):
     def _lane_of(self, entry: Entry[Item]) -> Lane[Item]:
         return self._oversize if entry.rank.never_fits else self._lanes[entry.rank.traffic_class]
 
+    def _give_up(self, request: Item) -> None:
+        """Let go of an item that may come back at another rank."""
+        entry = self._entries.get(request.request_id)
+        if entry is not None:
+            self._drop(entry)
+            return
+        taken_over = self._taken_over.pop(request.request_id, None)
+        if taken_over is not None:
+            self._waiting[taken_over[1]] -= 1
+
     def _drop(self, entry: Entry[Item]) -> None:
         entry.live = False
         self._all_held_back = False
@@ -329,8 +351,6 @@ class RankedQueue(Generic[Item]):
         if self._passed_id == entry.item.request_id:
             self._passed_id = None
         del self._entries[entry.item.request_id]
-        if self._bypass is not None:
-            self._bypass.left(entry.item.request_id)
         self._waiting[entry.rank.traffic_class] -= 1
         lane = self._lane_of(entry)
         lane.live -= 1

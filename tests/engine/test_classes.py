@@ -6,8 +6,11 @@ from itertools import pairwise
 import pytest
 from engine.support import SJF
 from engine.test_scheduler import check_conservation, request
+from vllm.sampling_params import SamplingParams
+from vllm.v1.request import Request, RequestStatus
 
 from sjf_bench.simulator import EngineShape, SimulatedRequest, Simulation
+from vllm_sjf.engine.operator import UnknownError
 
 BATCH = {"traffic_class": "batch"}
 
@@ -109,6 +112,32 @@ def test_what_is_too_much_for_a_queue_ends_with_an_error_that_names_the_limit(sh
     check_conservation(sim)
 
 
+def test_a_refusal_is_not_mistaken_for_another_requests(shape):
+    sim = Simulation(shape, scheduler_cls=SJF, sjf=classes(max_queued_requests=1))
+    scheduler = sim.scheduler
+    alive = "chatcmpl-req-1-b-0a1b2c3d"
+    refused = ("chatcmpl-req-1-0a1b2c3d", "cmpl-req-10-0-0a1b2c3d", "1_chatcmpl-n-0a1b2c3d")
+    for name in (alive, *refused):
+        sim.add(batch(name))
+    scheduler.refusals.carry_out()
+
+    of_client = scheduler.refusals.of_client
+    for client, engine in zip(("req-1", "req-10", "n"), refused, strict=True):
+        assert of_client(client)["request_id"] == engine
+        assert scheduler.operator.refusal(client)["limit"] == "max_queued_requests"
+    for other in ("req", "1", "eq-1", "req-1-b", "", "req-10-0"):
+        assert of_client(other) is None
+    with pytest.raises(UnknownError):
+        scheduler.operator.refusal("req-1-b")
+
+    explain = scheduler.operator.explain
+    assert explain("req-1")["request_id"] == alive  # rather than one that is gone
+    assert explain("req-10")["status"] == "refused"
+    scheduler.finish_requests(alive, RequestStatus.FINISHED_ABORTED)
+    with pytest.raises(UnknownError, match="several requests match"):
+        explain("cmpl-")
+
+
 def test_an_idle_engine_still_answers_whom_it_refuses(shape):
     """The only request there is: nothing runs that could carry the answer."""
     sim = Simulation(shape, scheduler_cls=SJF, sjf=classes(max_queued_tokens=4))
@@ -122,6 +151,43 @@ def test_output_is_capped_by_class():
     outcomes = {each.request_id: each for each in sim.run(work)}
     assert (outcomes["b"].output_tokens, outcomes["b"].finish_reason) == (7, "length")
     assert outcomes["c"].output_tokens == 50
+
+
+def test_time_stands_still_for_a_held_class_within_a_step():
+    sim = Simulation(EngineShape(max_num_seqs=8), scheduler_cls=SJF, sjf=classes(hold_s=1.0))
+    scheduler = sim.scheduler
+    sim.add(batch("b", at=0.0))
+    begin_step = scheduler.ranked.begin_step
+
+    def begin_and_let_time_pass(now_s: float) -> None:
+        begin_step(now_s)
+        scheduler.clock = lambda: 5.0
+
+    scheduler.ranked.begin_step = begin_and_let_time_pass
+    scheduler.clock = lambda: 0.9
+    assert not scheduler.schedule().num_scheduled_tokens
+    assert scheduler.schedule().num_scheduled_tokens
+
+
+def test_a_class_limit_on_output_holds_for_each_chunk_of_a_session():
+    sim = Simulation(
+        EngineShape(max_num_seqs=1), scheduler_cls=SJF, sjf=classes(max_output_tokens=7)
+    )
+
+    def chunk() -> Request:
+        return Request(
+            request_id="session",
+            prompt_token_ids=[5] * 8,
+            sampling_params=SamplingParams(max_tokens=50, extra_args=dict(BATCH)),
+            pooling_params=None,
+            resumable=True,
+        )
+
+    for _ in range(3):
+        sim.scheduler.add_request(chunk())
+    session = sim.scheduler.requests["session"]
+    assert session.max_tokens == 7
+    assert [each.max_tokens for each in session.streaming_queue] == [7, 7]
 
 
 def test_a_held_class_gathers_and_then_starts_together():

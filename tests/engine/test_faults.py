@@ -2,6 +2,7 @@
 
 import errno
 import random
+import threading
 from dataclasses import replace
 
 import pytest
@@ -111,3 +112,20 @@ def test_a_full_disk_for_what_was_learned_is_counted_and_tried_again(tmp_path, m
     sim.scheduler.shutdown()  # there is space again
     assert keeper.saves == 1
     assert path.exists()
+
+
+def test_a_container_without_a_thread_to_give_fails_no_step(tmp_path, monkeypatch, caplog):
+    def none_left(_):
+        raise RuntimeError("can't start new thread")
+
+    sim = Simulation(EngineShape(max_num_seqs=4), scheduler_cls=SJF)
+    learning = sim.scheduler.learning
+    keeper = learning._keeper = StateKeeper(tmp_path / "a", {}, learning._collect, interval_s=1e-6)
+    with monkeypatch.context() as broken:
+        broken.setattr(threading.Thread, "start", none_left)
+        sim.run(workload(0, 30))
+    assert keeper.failures > 0
+    assert len(sim.outcomes) == 30
+    assert sum("cannot be saved" in line for line in caplog.messages) == 1
+    sim.scheduler.shutdown()
+    assert keeper.saves == 1

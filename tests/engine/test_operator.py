@@ -42,6 +42,25 @@ def test_state_counts_each_class(sim, mode):
     assert state["predictor"]["counts"]["hint"] == 5
 
 
+@pytest.mark.parametrize("mode", ["sjf", "shadow", "fcfs"])
+def test_the_loads_that_metrics_show_change_nothing_and_leave_vllms_queue_alone(
+    sim, mode, monkeypatch
+):
+    """They are asked for within a step; iterating over vLLM's PRIORITY queue sorts it."""
+    scheduler = sim.scheduler
+    scheduler.operator.set_mode(mode)
+    expected = scheduler.operator.state()["classes"]
+
+    def fail(*_):
+        raise AssertionError("must not be called")
+
+    monkeypatch.setattr(scheduler.swap, "step", fail)
+    monkeypatch.setattr(scheduler.load, "begin_step", fail)
+    monkeypatch.setattr(type(scheduler.waiting), "__iter__", fail)
+    for name, load in scheduler.operator.loads().items():
+        assert load == {key: expected[name][key] for key in load}
+
+
 def test_state_of_an_idle_engine():
     state = Simulation(EngineShape(), scheduler_cls=SJF).scheduler.operator.state()
     assert state["classes"]["batch"]["oldest_wait_s"] is None
@@ -119,9 +138,11 @@ def test_changed_limits_hold_from_the_next_step_on():
         ("batch", {"max_wait_s": -1}, OperatorError, "max_wait_s"),
         ("batch", {"max_wait": 1}, OperatorError, "max_wait_s"),
         ("batch", {"paused": True, "max_wait_s": None}, OperatorError, "max_wait_s"),
+        ("batch", {"floor_share": 0.7}, OperatorError, "floor shares"),
     ],
 )
 def test_what_cannot_be_set_is_refused_and_nothing_changes(sim, name, changes, error, says):
+    sim.scheduler.operator.set_class("interactive", {"floor_share": 0.5})
     before = sim.scheduler.operator.state()
     with pytest.raises(error, match=says):
         sim.scheduler.operator.set_class(name, changes)

@@ -52,6 +52,26 @@ def test_interactive_displaces_batch_once_and_both_deliver_every_token(shape):
     sim.finish()
 
 
+def test_who_runs_is_not_weighed_while_there_is_room(shape, monkeypatch):
+    """It costs a look at every running job's blocks, in every step that admits a better class."""
+    sim = CheckedSimulation(replace(shape, max_num_seqs=3))
+    sim.add(request("batch", batch=True))
+    for _ in range(30):
+        sim.step()
+
+    def fail(*_):
+        raise AssertionError("weighed")
+
+    monkeypatch.setattr(sim.scheduler.preemptor, "_running_job", fail)
+    for name in ("chat0", "chat1"):
+        sim.add(request(name))
+        sim.step()
+    assert len(sim.scheduler.running) == 3
+    sim.add(request("chat2"))
+    with pytest.raises(AssertionError, match="weighed"):
+        sim.step()
+
+
 def test_displacement_with_output_in_flight_delivers_exactly_max_tokens(shape):
     """At each possible moment of the victim's life, ended by ``max_tokens`` and not by a stop."""
     for moment in range(18, 45, 2):

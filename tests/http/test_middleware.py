@@ -190,7 +190,7 @@ class RefusingEcho(Echo):
     async def call_utility_all_async(self, method, name, arguments):
         wanted = json.loads(arguments)["request_id"]
         record = {"status": "refused", "limit": "max_queued_requests", "retry_after_s": 5}
-        found = name == "explain" and wanted in self.refused
+        found = name == "refusal" and wanted in self.refused
         return [json.dumps({**record, "message": "full"} if found else {"error": {}})]
 
 

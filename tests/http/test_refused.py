@@ -88,3 +88,9 @@ def test_every_other_answer_comes_through_whole(messages):
 def test_no_more_than_the_role_is_held_back():
     messages = [start(200, STREAM), body(ROLE), body(TEXT), body(TEXT)]
     assert through(messages, None)[1] == [0, 0, 3, 4]
+
+
+def test_the_first_text_of_a_stream_without_a_role_waits_for_nothing():
+    quoted = b'data: {"choices": [{"text": "\\"role\\""}]}\n\n'
+    for first in (b'data: {"choices": [{"text": "a"}]}\n\n', quoted):
+        assert through([start(200, STREAM), body(first), body(DONE)], None)[1] == [0, 2, 3]

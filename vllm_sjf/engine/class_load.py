@@ -31,14 +31,16 @@ class EngineLoad:
         self._prefilled: Counter[str] = Counter()  # tokens of this step
         self._charges: dict[str, tuple[float, int]] = {}  # id -> (expected, tokens before)
         self.limits_prefill = False
+        self._now_s = -math.inf
 
     @property
     def slots(self) -> int:
         """How many requests may run at once."""
         return int(self._scheduler.max_num_active_reqs)
 
-    def begin_step(self) -> None:
-        """Forget what was counted for the last step."""
+    def begin_step(self, now_s: float) -> None:
+        """Freeze the clock (s, monotonic), and forget what was counted for the last step."""
+        self._now_s = now_s
         self._recount()
         self._prefilled.clear()
         scheduler = self._scheduler
@@ -92,8 +94,8 @@ class EngineLoad:
         return tokens
 
     def now_s(self) -> float:
-        """Return the scheduler's time (s, monotonic)."""
-        return self._scheduler.clock()
+        """Return the time at which this step began (s, monotonic)."""
+        return self._now_s
 
     def oldest_arrival_s(self, traffic_class: str) -> float:
         """Return when the longest waiting request of a class arrived; now when none waits."""

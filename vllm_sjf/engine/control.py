@@ -10,6 +10,7 @@ from vllm_sjf.engine.operator import Operator, OperatorError, UnknownError
 CALLS: Mapping[str, Callable[[Operator, Mapping[str, Any]], dict[str, Any]]] = {
     "state": lambda operator, _: operator.state(),
     "explain": lambda operator, given: operator.explain(given["request_id"]),
+    "refusal": lambda operator, given: operator.refusal(given["request_id"]),
     "set_class": lambda operator, given: operator.set_class(given["name"], given["changes"]),
     "set_mode": lambda operator, given: operator.set_mode(
         _only(given["changes"], "mode", "shadow")

@@ -169,7 +169,7 @@ class Meter:
         level = self._metrics.level
         gate = self._scheduler.gate
         # The last requests of all may end in one step, and vLLM lists them as running until then.
-        loads = {} if idle else self._scheduler.operator.state()["classes"]
+        loads = {} if idle else self._scheduler.operator.loads()
         for name in gate.classes:
             each = loads.get(name, {})
             level("running_requests", each.get("running", 0), name)

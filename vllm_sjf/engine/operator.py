@@ -4,7 +4,7 @@ Everything here runs in the engine's process, where one thread runs both the ste
 calls. Answers hold only what JSON has.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from vllm.logger import init_logger
 from vllm.v1.request import Request, RequestStatus
 
-from vllm_sjf.config import ConfigError, Mode, TrafficClass
+from vllm_sjf.config import ConfigError, Mode, TrafficClass, check_together
 from vllm_sjf.engine import kv
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ logger = init_logger("vllm.sjf")
 
 # Of a class; they decide who belongs to it, and who is displaced by whom.
 FIXED = frozenset({"name", "rank", "priority_range"})
-MOST_SCANNED = 10_000  # waiting requests looked at for one answer
+MOST_SCANNED = 2_000  # requests looked at for one answer; the metrics ask within a step
+MOST_NAMED = 5  # of those that a part of an id could mean
 
 
 class OperatorError(ValueError):
@@ -39,16 +40,14 @@ class Operator:
     def __init__(self, scheduler: "SJFMixin") -> None:
         self._scheduler = scheduler
 
-    def state(self) -> dict[str, Any]:
-        """Return mode, predictor health and each class's load; O(running) and a bounded scan.
+    def loads(self) -> dict[str, dict[str, Any]]:
+        """Return each class's load; O(running) and a bounded scan, and nothing is changed.
 
-        By class: ``running``, ``waiting`` (requests), ``oldest_wait_s`` (null when none waits),
-        ``kv_share`` (of all KV blocks, 0 to 1), ``predicted_outstanding_tokens`` (output tokens
-        that its requests have still to make), ``paused``, ``closed_by`` (why the class may
-        start nobody now, or null), ``rank`` and its limits under ``limits``.
+        ``running``, ``waiting`` (requests), ``oldest_wait_s`` (null when none waits), ``kv_share``
+        (of all KV blocks, 0 to 1), ``predicted_outstanding_tokens`` (output tokens that its
+        requests have still to make).
         """
         scheduler = self._scheduler
-        scheduler.swap.step()  # an engine with nothing to do takes no steps of its own
         running = dict.fromkeys(scheduler.gate.classes, 0)
         blocks = dict.fromkeys(scheduler.gate.classes, 0)
         made = dict.fromkeys(scheduler.gate.classes, 0)
@@ -60,15 +59,31 @@ class Operator:
             made[job.traffic_class] += outstanding.made_of(job, request.num_output_tokens)
         oldest = self._oldest_waits_s()
         pool = max(kv.pool_blocks(scheduler), 1)
-        classes = {}
-        for name, spec in scheduler.gate.classes.items():
-            classes[name] = {
-                "rank": spec.rank,
+        return {
+            name: {
                 "running": running[name],
                 "waiting": scheduler.ledger.by_class[name] - running[name],
                 "oldest_wait_s": oldest.get(name),
                 "kv_share": blocks[name] / pool,
                 "predicted_outstanding_tokens": outstanding.tokens(name) - made[name],
+            }
+            for name in scheduler.gate.classes
+        }
+
+    def state(self) -> dict[str, Any]:
+        """Return mode, predictor health, and each class with its load.
+
+        Besides what ``loads`` has: ``paused``, ``closed_by`` (why the class may start nobody now,
+        or null), ``rank`` and its limits under ``limits``.
+        """
+        scheduler = self._scheduler
+        scheduler.swap.step()  # an engine with nothing to do takes no steps of its own
+        classes = {}
+        for name, load in self.loads().items():
+            spec = scheduler.gate.classes[name]
+            classes[name] = {
+                "rank": spec.rank,
+                **load,
                 "paused": name in scheduler.gate.paused,
                 "closed_by": self._closed_by(name) if scheduler.modes.orders else None,
                 "limits": spec.model_dump(mode="json", exclude=set(FIXED)),
@@ -90,14 +105,19 @@ class Operator:
     def explain(self, request_id: str) -> dict[str, Any]:
         """Return what is known of a live request and why it waits, or why it was refused.
 
-        request_id: the engine's, or a part of it that no other live request has.
-        Raises UnknownError when no or several live requests match.
+        request_id: the engine's, or a part of it that no other one has; live ones come first.
+        Raises UnknownError when none or several match.
         """
         scheduler = self._scheduler
-        refused = scheduler.refusals.recall(request_id)
-        if refused is not None:
-            return refused
         request = self._find(request_id)
+        if request is None:
+            refused = scheduler.refusals.recall(request_id)
+            if not refused:
+                raise UnknownError(
+                    f"{request_id}: no such request is alive, or was refused of late"
+                )
+            _demand_one(request_id, [each["request_id"] for each in refused])
+            return refused[0]
         job = scheduler.ledger.job(request.request_id)
         return {
             "request_id": request.request_id,
@@ -115,6 +135,13 @@ class Operator:
             "preemptions": request.num_preemptions,
             "waits_because": self._why_it_waits(request),
         }
+
+    def refusal(self, request_id: str) -> dict[str, Any]:
+        """Return the refusal of the request that a client gave this id. Raises UnknownError."""
+        refused = self._scheduler.refusals.of_client(request_id)
+        if refused is None:
+            raise UnknownError(f"{request_id}: was not refused")
+        return refused
 
     def set_class(self, name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
         """Pause or resume a class (``paused``) or change its limits; return its new settings.
@@ -135,8 +162,11 @@ class Operator:
             raise OperatorError(f"{', '.join(fixed)}: cannot be changed while the server runs")
         try:
             spec = TrafficClass.model_validate({**spec.model_dump(), **settings})
+            check_together(tuple({**gate.classes, name: spec}.values()))
         except ValidationError as error:
             raise OperatorError("; ".join(map(_explain, error.errors()))) from None
+        except ValueError as error:
+            raise OperatorError(str(error)) from None
         gate.classes[name] = spec
         (gate.paused.add if paused else gate.paused.discard)(name)
         self._scheduler.ranked.configure(spec)
@@ -178,38 +208,46 @@ class Operator:
         return {"swap": self._scheduler.swap.state()}
 
     def _closed_by(self, name: str) -> str | None:
-        self._scheduler.load.begin_step()  # what was counted is of the last step
+        self._scheduler.load.begin_step(
+            self._scheduler.clock()
+        )  # what was counted is of the last step
         return self._scheduler.gate.closed_by(name)
 
     def _class_of(self, request: Request) -> str:
         return self._scheduler.ledger.job(request.request_id).traffic_class
 
     def _oldest_waits_s(self) -> dict[str, float]:
-        """By class with waiting requests; those at the head of a stock queue are the oldest."""
+        """By class with waiting requests, as far as the scan finds them."""
         scheduler = self._scheduler
         arrivals: dict[str, float] = {}
         for name in scheduler.gate.classes:
             arrival_s = scheduler.ranked.oldest_arrival_s(name)
             if arrival_s is not None:
                 arrivals[name] = arrival_s
-        queues = (scheduler.kv_holding_waiting, scheduler.waiting)
-        for queue in queues if not scheduler.modes.orders else queues[:1]:
-            for request in islice(queue, MOST_SCANNED):
-                job = scheduler.ledger.job(request.request_id)
+        elsewhere: Iterable[str]  # not in our queue
+        if scheduler.modes.orders:
+            elsewhere = (each.request_id for each in scheduler.kv_holding_waiting)
+        else:
+            # Not vLLM's own queue, in which a scan may cost a sort. Those that run have mostly
+            # come before those that wait.
+            elsewhere = scheduler.ledger
+        for request_id in islice(elsewhere, MOST_SCANNED):
+            job = scheduler.ledger.job(request_id)
+            if scheduler.requests[request_id].status is not RequestStatus.RUNNING:
                 known_s = arrivals.get(job.traffic_class, job.arrival_s)
                 arrivals[job.traffic_class] = min(job.arrival_s, known_s)
         now_s = scheduler.clock()
         return {name: now_s - arrival_s for name, arrival_s in arrivals.items()}
 
-    def _find(self, wanted: str) -> Request:
+    def _find(self, wanted: str) -> Request | None:
+        """Return the live request that is meant, if there is one."""
         scheduler = self._scheduler
         if wanted in scheduler.ledger:
             return scheduler.requests[wanted]
-        found = list(islice((name for name in scheduler.ledger if wanted in name), 5))
-        if not wanted or not found:
-            raise UnknownError(f"{wanted}: no such request is alive")
-        if len(found) > 1:
-            raise UnknownError(f"{wanted}: several requests match, name one: {', '.join(found)}")
+        found = [name for name in scheduler.ledger if wanted and wanted in name]
+        if not found:
+            return None
+        _demand_one(wanted, found)
         return scheduler.requests[found[0]]
 
     def _why_it_waits(self, request: Request) -> str | None:
@@ -228,6 +266,12 @@ class Operator:
         if len(scheduler.running) >= scheduler.max_num_active_reqs:
             return "all slots are taken, and it is not worth displacing anybody for it"
         return "others go first, or its KV blocks are not free"
+
+
+def _demand_one(wanted: str, found: Sequence[str]) -> None:
+    if len(found) > 1:
+        shown = ", ".join(found[:MOST_NAMED])
+        raise UnknownError(f"{wanted}: several requests match, name one: {shown}")
 
 
 def _explain(detail: Any) -> str:  # noqa: ANN401 - pydantic's ErrorDetails is not importable

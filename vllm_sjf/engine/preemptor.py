@@ -74,6 +74,8 @@ class Preemptor:
             waiting = scheduler.requests[waiter.request_id]
             if load.free_slots and not self._would_fit(waiting, leaving, starting):
                 waiter = replace(waiter, held_back=True)
+            if self._policy.has_room(waiter, load):
+                break  # before what could go is looked at, which costs more
             candidates = {
                 each.request_id: each
                 for each in self._candidates(waiter, {v.request_id for v in victims})

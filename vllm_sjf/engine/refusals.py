@@ -5,6 +5,7 @@ goes out with those of the next step: ``finish_reason`` error, and the reason in
 """
 
 import heapq
+import re
 from collections import Counter, OrderedDict, defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -97,12 +98,24 @@ class Refusals:
             outputs.setdefault(client, EngineCoreOutputs()).outputs.extend(own)
         self._outputs.clear()
 
-    def recall(self, part: str) -> dict[str, Any] | None:
-        """Return what became of a request that was refused of late; by id or a part of it."""
+    def recall(self, part: str) -> list[dict[str, Any]]:
+        """Return what became of requests that were refused of late; by id or a part of it."""
         if part in self._remembered:
-            return self._remembered[part]
-        found = [record for name, record in self._remembered.items() if part and part in name]
-        return found[-1] if found else None
+            return [self._remembered[part]]
+        return [record for name, record in self._remembered.items() if part and part in name]
+
+    def of_client(self, request_id: str) -> dict[str, Any] | None:
+        """Return the latest refusal under the id that a client, or our front end, chose.
+
+        vLLM makes the engine's id of it: chatcmpl-ID-1a2b3c4d, cmpl-ID-0-1a2b3c4d for the first
+        prompt of several, 1_chatcmpl-... for the second of n answers.
+        """
+        chosen = re.escape(request_id)
+        made_of_it = rf"(?:\d+_)?(?:(?!cmpl-)[a-z]+-{chosen}|cmpl-{chosen}-\d+)(?:-[0-9a-f]{{8}})?"
+        whole = re.compile(made_of_it)
+        found = (name for name in reversed(self._remembered) if whole.fullmatch(name))
+        name = next(found, None)
+        return None if name is None else self._remembered[name]
 
     @property
     def waits_for_time(self) -> bool:

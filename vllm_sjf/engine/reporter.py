@@ -171,7 +171,8 @@ class Reporter:
         if scheduler.reservation is not None:
             counts.update(scheduler.reservation.counts)
         if self._log is not None:
-            counts.update({f"log_{kind}": n for kind, n in self._log.counts.items()})
+            # A copy: its thread may count a thing for the first time meanwhile.
+            counts.update({f"log_{kind}": n for kind, n in dict(self._log.counts).items()})
         if counts == self._told:
             return
         self._told = counts

@@ -135,8 +135,10 @@ class SJFMixin(_Base):
 
     def add_request(self, request: Request) -> None:
         """Stamp, predict and rank a new request, then let vLLM queue it."""
-        # An id that vLLM knows already is a further chunk of a streaming session.
-        if request.request_id not in self.requests:
+        if request.request_id in self.requests:
+            # A further chunk of a streaming session, with a limit of its own.
+            self._cap_output(request, self.ledger.job(request.request_id).traffic_class)
+        else:
             self.ledger.add(self._job_of(request))
             if self.modes.predicts:
                 self._predict(request)
@@ -175,10 +177,11 @@ class SJFMixin(_Base):
         """One step of vLLM's own loop, with queue and running list prepared for it."""
         if self.modes.orders:
             self.refusals.carry_out()
-            self.load.begin_step()
+            now_s = self.clock()  # once: nothing may come due in the middle of a step
+            self.load.begin_step(now_s)
             if self.borrowing is not None:
                 self.borrowing.begin_step()
-            self.ranked.begin_step(self.clock())
+            self.ranked.begin_step(now_s)
             if self.reservation is not None:
                 self.reservation.begin_step()
             self._take_predictions()
@@ -261,9 +264,7 @@ class SJFMixin(_Base):
         name, denied = traffic_class(xargs_of(request), request.priority, self.sjf_config)
         if denied:
             self.reporter.counts["class_claims_denied"] += 1
-        cap = self.gate.classes[name].max_output_tokens
-        if cap is not None and self.modes.orders:
-            request.max_tokens = min(request.max_tokens, cap)
+        self._cap_output(request, name)
         return Job(
             request_id=request.request_id,
             arrival_s=self.clock(),
@@ -272,6 +273,11 @@ class SJFMixin(_Base):
             uncached_prompt_tokens=request.num_prompt_tokens,
             max_tokens=request.max_tokens,
         )
+
+    def _cap_output(self, request: Request, traffic_class: str) -> None:
+        cap = self.gate.classes[traffic_class].max_output_tokens
+        if cap is not None and self.modes.orders:
+            request.max_tokens = min(request.max_tokens, cap)
 
     def _predict(self, request: Request) -> None:
         estimates = self.prediction.estimate(
@@ -315,16 +321,17 @@ class SJFMixin(_Base):
         self.load.left(request)
         if self.modes.orders:
             self.refusals.preempted(request)
-        if request.request_id in self.ledger:
-            if self.borrowing is not None:
-                self.borrowing.preempted(self.ledger.job(request.request_id), reason)
-            evicted = reason in (Reason.KV_SHORT, Reason.CACHE_RESET)
-            favoured = request.num_preemptions < self.sjf_config.displacement.max_per_request
-            until_s = self.clock() if evicted and favoured else math.inf
-            self.ledger.end_wait(request.request_id, returns_before_s=until_s)
+        if self.borrowing is not None:
+            self.borrowing.preempted(self.ledger.job(request.request_id), reason)
+        evicted = reason in (Reason.KV_SHORT, Reason.CACHE_RESET)
+        favoured = request.num_preemptions < self.sjf_config.displacement.max_per_request
+        until_s = self.clock() if evicted and favoured else math.inf
+        self.ledger.end_wait(request.request_id, returns_before_s=until_s)
         super()._preempt_request(request, *args, **kwargs)
 
     def _free_request(self, request: Request, *args: Any, **kwargs: Any) -> Any:
+        # Order matters: whoever needs the record comes before it is forgotten, and those that
+        # need the job get what forgetting it returns.
         self.reporter.finished(request)
         self.load.left(request)
         self._unpredicted.discard(request.request_id)

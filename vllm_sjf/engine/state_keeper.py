@@ -77,7 +77,11 @@ class StateKeeper:
         self._thread = threading.Thread(
             target=self._save, args=self._collect(), name="sjf-state", daemon=True
         )
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:  # the container has no more threads to give
+            self._thread = None
+            self._failed(error)
 
     def close(self) -> None:
         """Save a last time; not while an earlier save hangs on its disk."""
@@ -91,10 +95,13 @@ class StateKeeper:
             with self._writing:
                 write_state(self._path, tensors(), {**self._identity, **facts})
             self.saves += 1
-        except OSError as error:
-            self.failures += 1
-            if self.failures == 1:
-                logger.warning("sjf: what was learned cannot be saved to %s: %s", self._path, error)
+        except Exception as error:  # a full disk, or a fault of ours: serving goes on without
+            self._failed(error)
+
+    def _failed(self, error: Exception) -> None:
+        self.failures += 1
+        if self.failures == 1:
+            logger.warning("sjf: what was learned cannot be saved to %s: %r", self._path, error)
 
     def _refuse(self, error: Exception) -> None:
         try:

@@ -146,7 +146,7 @@ async def _refusal_of(engine_client: Any, request_id: str) -> Mapping[str, Any] 
 
     asked = json.dumps({"request_id": request_id})
     try:
-        answers = await compat.call_engines(engine_client, "explain", asked, LOOK_UP_TIMEOUT_S)
+        answers = await compat.call_engines(engine_client, "refusal", asked, LOOK_UP_TIMEOUT_S)
     except compat.EngineCallError:
         return None  # vLLM's own error stands
     for text in answers.values():

@@ -15,7 +15,9 @@ Send = Callable[[Message], Awaitable[None]]
 # The scheduler's record of a refusal (limit, message, retry_after_s), or None.
 LookUp = Callable[[], Awaitable[Mapping[str, Any] | None]]
 
-# A chat stream opens with an event that holds a role and no text; an error is the next one.
+# A chat stream opens with an event that holds a role and no text; an error is the next one. A
+# stream of completions opens with text, which nobody is made to wait for.
+OPENING = b'"role"'
 MOST_HELD = 2
 STREAM_ERROR = b'data: {"error"'
 QUEUE_LIMITS = "max_queued"
@@ -24,8 +26,8 @@ QUEUE_LIMITS = "max_queued"
 class RefusalAnswer:
     """Stands between vLLM and the client; holds an answer back until it is no error.
 
-    Only the start, and of a stream its first event, are ever held, and vLLM makes the event
-    after that one at the same moment.
+    Only the start, and of a stream a first event without text, are ever held, and vLLM makes the
+    event after that one at the same moment.
     """
 
     def __init__(self, send: Send, look_up: LookUp) -> None:
@@ -53,13 +55,18 @@ class RefusalAnswer:
                 self._replaced = True
                 await self._refuse(refused)
                 return
-        elif len(self._held) <= MOST_HELD and message.get("more_body", False):
+        elif self._opens(message):
             return
         await self._let_pass()
 
     def _is_error(self, message: Message) -> bool:
         body: bytes = message.get("body", b"")
         return self._held[0]["status"] == 500 or body.startswith(STREAM_ERROR)
+
+    def _opens(self, message: Message) -> bool:
+        """Tell whether the first text, or an error in its place, is still to come."""
+        more: bool = message.get("more_body", False)
+        return more and len(self._held) <= MOST_HELD and OPENING in message.get("body", b"")
 
     async def _let_pass(self) -> None:
         self._passing = True

@@ -40,6 +40,12 @@ class BoundedBypass(Generic[T]):
         since_s, times = self._blocked[head_id]
         self._blocked[head_id] = (since_s, times + 1)
 
+    def came_back(self, head_id: str) -> None:
+        """One that was counted did not start after all; the head itself may have gone since."""
+        if head_id in self._blocked:
+            since_s, times = self._blocked[head_id]
+            self._blocked[head_id] = (since_s, max(times - 1, 0))
+
     def left(self, request_id: str) -> None:
         """A request left the queue: a later wait of its starts from nothing."""
         self._blocked.pop(request_id, None)

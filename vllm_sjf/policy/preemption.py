@@ -19,6 +19,11 @@ class PreemptionPolicy:
             return self.config.across_classes
         return self.config.within_class and waiter_class_rank == worst_running_class_rank
 
+    def has_room(self, waiter: Waiter, load: Load) -> bool:
+        """Tell whether nobody needs to go for ``waiter``."""
+        enough_blocks = waiter.blocks <= load.free_blocks
+        return load.free_slots > 0 and enough_blocks and not waiter.held_back
+
     def displacement(
         self, waiter: Waiter, running: Iterable[RunningJob], load: Load
     ) -> Victim | None:
@@ -41,8 +46,7 @@ class PreemptionPolicy:
         Among those the lowest class goes, then whoever has most left for what starting over
         costs, then by id.
         """
-        short_of_blocks = waiter.blocks > load.free_blocks
-        if load.free_slots > 0 and not short_of_blocks and not waiter.held_back:
+        if self.has_room(waiter, load):
             return None
         candidates = [
             each
