@@ -35,7 +35,7 @@ predictor: model  ## train the demo's predictor (ten seconds)
 demo: predictor  ## compare with stock vLLM on a burst (15 minutes at most)
 	@$(BENCH) --requests 100 --out $(OUT)/demo
 
-bench: predictor  ## every rival in virtual time, then the README's table (40 minutes on two cores)
+bench: predictor  ## every rival in virtual time, then the README's table (half an hour on two cores)
 	@$(SJF) compare benchmarks/matrices/headline.toml --out $(OUT)/headline
 	@$(SJF) report $(OUT)/headline --readme README.md
 

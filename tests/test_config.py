@@ -43,6 +43,11 @@ def test_unknown_key_lists_the_known_ones():
         SJFConfig.parse({"aging": 1.0})
 
 
+def test_a_class_given_by_its_place_is_told_that_the_list_is_one_value():
+    with pytest.raises(ConfigError, match=r"sjf.classes: must be a list, given whole"):
+        SJFConfig.parse({"classes": {"0": {"rank": 1}}})
+
+
 def test_integers_are_accepted_where_seconds_are_asked():
     assert SJFConfig.parse({"max_pushback_s": 30}).max_pushback_s == 30.0
 

@@ -30,6 +30,7 @@ STATE = {
                     "coverage": {"0.5": 0.48, "0.9": None},
                     "request_log": {"written": 3},
                 },
+                "swap": {"state": "refused", "folder": "/new", "error": "no manifest"},
             },
             "counts": {},
             "controller": {"state": "closed", "why": "chat waits too long"},
@@ -92,6 +93,7 @@ def test_shows_each_class_and_why_it_is_closed(server):
         "closed: chat",
         "ranking by hint is on",
         "ranking by predictor is off: tau 0.12, standard error 0.04, over 256 requests",
+        "/new is refused: no manifest",
         "5,432 completions learned, 48% of answers within their 50% quantile",
     ):
         assert word in shown.output
@@ -115,8 +117,12 @@ def test_says_what_to_do_when_refused(server, code, word):
     assert word in refused.output
 
 
-def test_says_that_nobody_listens():
-    refused = status("--url", "http://127.0.0.1:9")
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:9", "localhost:8000", "foo", "http://127.0.0.1:80 x", "http://[", ""]
+)
+def test_says_that_nobody_listens_there(url):
+    refused = status("--url", url)
 
     assert refused.exit_code == 1
     assert "is the server up" in refused.output
+    assert isinstance(refused.exception, SystemExit)

@@ -388,4 +388,5 @@ def _explain(detail: Any) -> str:  # noqa: ANN401 - pydantic's ErrorDetails is n
         owner = sections.get(str(detail["loc"][0]), SJFConfig) if detail["loc"][1:] else SJFConfig
         known = ", ".join(owner.model_fields)
         return f"{key}: unknown key, remove it or use one of: {known}"
-    return f"{key}: {detail['msg']} (got {reprlib.repr(detail['input'])})"
+    wrong = "must be a list, given whole" if detail["type"] == "tuple_type" else detail["msg"]
+    return f"{key}: {wrong} (got {reprlib.repr(detail['input'])})"

@@ -1,5 +1,6 @@
 """``vllm-sjf status``: what a running server's scheduler does, from ``GET /v1/sjf/state``."""
 
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -18,13 +19,13 @@ class StatusError(RuntimeError):
 def fetch(url: str, api_key: str | None, timeout_s: float = 10.0) -> dict[str, Any]:
     """Ask a server for its state. Raises StatusError."""
     headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
-    request = urllib.request.Request(f"{url.rstrip('/')}/v1/sjf/state", headers=headers)
     try:
+        request = urllib.request.Request(f"{url.rstrip('/')}/v1/sjf/state", headers=headers)
         with urllib.request.urlopen(request, timeout=timeout_s) as response:
             return dict(json.load(response))
     except urllib.error.HTTPError as error:
         raise StatusError(_advice(error.code, error.read())) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise StatusError(f"{url}: {reason}; is the server up, and --url right?") from None
 
@@ -39,6 +40,10 @@ def _engine(rank: Mapping[str, Any]) -> tuple[Text, Table, Text]:
     title = f"engine {rank['rank']}: mode {rank['mode']}, predictor {predictor['name']}"
     if predictor["name"] != "none" and not predictor["loaded"]:
         title += " (not loaded)"
+    swap = predictor["swap"]
+    if swap["state"] in ("loading", "refused"):
+        title += f"\n{swap['folder']} is {swap['state']}"
+        title += f": {swap['error']}" if swap["error"] else ""
     if controller := rank.get("controller"):
         title += f"\nborrowing is {controller['state']}: {controller['why']}"
     table = Table()

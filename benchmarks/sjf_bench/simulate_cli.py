@@ -12,6 +12,7 @@ from sjf_bench.refusal import TROUBLE, stop
 if TYPE_CHECKING:
     from sjf_bench.sim_types import EngineShape
 
+OWN_DATA = "training/dataset/smollm2_135m.parquet"
 SHOWN = {
     "TTFT mean (s)": ("ttft_mean_s", 3),
     "TTFT p99 (s)": ("ttft_p99_s", 3),
@@ -51,8 +52,12 @@ def simulate(
         ),
     ] = "lognormal",
     data: Annotated[
-        str, typer.Option(help="For rows: a file of prompts, or responses (shared data).")
-    ] = "training/dataset/smollm2_135m.parquet",
+        str | None,
+        typer.Option(
+            help="For rows: a file of prompts, or responses (shared data).",
+            show_default=OWN_DATA,
+        ),
+    ] = None,
     domain: Annotated[
         list[str] | None, typer.Option(help="For rows: chat, math, code; repeatable.")
     ] = None,
@@ -107,6 +112,8 @@ def simulate(
 
     if preset not in PRESETS:
         stop(f"--preset {preset}: one of {', '.join(PRESETS)}")
+    if lengths != "rows" and (data or domain or model):
+        stop(f"--data, --domain and --model are for --lengths rows, not {lengths}")
     shape = shaped(PRESETS[preset].shape, max_num_seqs, num_gpu_blocks)
     try:
         workload = WorkloadSpec(
@@ -114,7 +121,7 @@ def simulate(
             arrivals=arrivals,
             lengths=lengths,  # type: ignore[arg-type]  # pydantic checks it
             cv=cv,
-            data=data,
+            data=data or OWN_DATA,
             parts=(RowFilter(domains=tuple(domain or ())),),
             tokenizer=model,
             requests=requests,

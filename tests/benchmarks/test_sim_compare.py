@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 from sjf_bench.sim_matrix import read_matrix
 from sjf_bench.workload import WorkloadError
+from vllm_sjf.cli import app
 
 pytest.importorskip("vllm", reason="needs vLLM: pip install vllm-sjf[cpu]")
 
@@ -195,6 +197,12 @@ def test_short_kv_makes_stock_preempt(matrix):
 @pytest.mark.parametrize("path", sorted(MATRICES.glob("*.toml")), ids=lambda path: path.stem)
 def test_every_committed_matrix_reads(path):
     assert list(read_matrix(path).cells())
+
+
+def test_a_file_of_prompts_that_would_not_be_read_is_refused():
+    ended = CliRunner().invoke(app, ["simulate", "--data", "prompts.jsonl"])
+    assert ended.exit_code == 2
+    assert "--lengths rows" in ended.output
 
 
 def test_settings_that_the_scheduler_refuses_stop_before_the_first_cell(matrix):

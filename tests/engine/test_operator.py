@@ -78,9 +78,10 @@ def test_explain_says_why_a_request_waits(sim):
     assert "slots" in explain("chat2")["waits_because"]
     assert explain("chat2")["predicted_tokens"] == pytest.approx(40)
     assert explain("tch1")["request_id"] == "batch1"
-    sim.scheduler.operator.set_class("batch", {"paused": True})
+    assert sim.scheduler.operator.set_class("batch", {"paused": True})["in_force"]
     assert "paused" in explain("batch1")["waits_because"]
     sim.scheduler.operator.set_mode("fcfs")
+    assert not sim.scheduler.operator.set_class("batch", {"paused": True})["in_force"]
     assert "fcfs" in explain("batch1")["waits_because"]
     json.dumps(explain("batch1"))
     for unknown in ("nobody", "batch", ""):

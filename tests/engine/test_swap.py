@@ -43,6 +43,7 @@ def test_it_is_put_in_place_between_steps_and_no_request_is_lost(shape, artifact
     sim.step()
     assert sim.scheduler.prediction.predictor.kind == "linear"
     assert sim.scheduler.swap.state() == {"state": "installed", "folder": artifact, "error": None}
+    assert sim.scheduler.operator.state()["predictor"]["name"] == artifact
     waiting = next(iter(sim.scheduler.waiting)).request_id
     # The old one was not trusted: what it said is not used under the new one's name.
     assert sim.scheduler.ledger.job(waiting).prediction.length is None

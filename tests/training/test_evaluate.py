@@ -116,6 +116,14 @@ def test_commands_end_to_end(app, data_file, tokenizer_folder, tmp_path):
     done = run(app, "inspect", out)
     assert done.exit_code == 0, done.output
     assert "linear" in done.output
+    card = json.loads((out / "manifest.json").read_text())
+    card["settings"]["model_dir"] = "gone/model"
+    (out / "manifest.json").write_text(json.dumps(card))
+    done = run(app, "evaluate", out, "--data", data_file)
+    assert done.exit_code == 2
+    assert "trained for gone/model, not found here: give --model DIR" in done.stderr.replace(
+        "\n", " "
+    )
 
 
 @pytest.mark.parametrize(

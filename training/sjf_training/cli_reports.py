@@ -95,9 +95,12 @@ def evaluate(
         if plots is not None:
             claim_folder("--plots", plots)
         manifest, predictor = artifacts.load(artifact)
-        folder = model or Path(str(manifest.settings.get("model_dir", "")))
-        if model is None and not (manifest.settings.get("model_dir") and folder.is_dir()):
+        named = manifest.settings.get("model_dir")
+        if model is None and not named:
             raise DataError(f"{artifact} does not say which tokenizer to use: give --model DIR")
+        folder = model or Path(str(named))
+        if model is None and not folder.is_dir():
+            raise DataError(f"{artifact} was trained for {named}, not found here: give --model DIR")
         tokenizer = load_tokenizer(folder)
         artifacts.check_tokenizer(manifest, artifacts.fingerprint(tokenizer))
         if shadow:

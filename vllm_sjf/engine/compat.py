@@ -1,4 +1,4 @@
-"""Every difference between vLLM versions, and every private name of vLLM we lean on."""
+"""Every difference between vLLM versions; all that we lean on is in tests/engine/contract.py."""
 
 import asyncio
 import logging

@@ -104,6 +104,11 @@ class EngineLearning:
             if self._log is not None and estimates is not None:
                 self._record(request, estimates, tokens, cut)
 
+    @property
+    def predictor_name(self) -> str:
+        """What predicts now: as configured, or the folder that took its place."""
+        return self._config.predictor
+
     def replace(self, predictor: LengthPredictor, folder: str) -> None:
         """Ask another, trained predictor from now on; what the last one learned is saved."""
         if self._keeper is not None:

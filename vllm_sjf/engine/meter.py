@@ -177,7 +177,7 @@ class Meter:
             level("oldest_wait_seconds", each.get("oldest_wait_s") or 0, name)
             level("kv_share", each.get("kv_share", 0), name)
             level("predicted_outstanding_tokens", each.get("predicted_outstanding_tokens", 0), name)
-            level("paused", name in gate.paused, name)
+            level("paused", name in gate.paused and self._scheduler.modes.orders, name)
         learning = self._scheduler.learning.records
         for source in (PredictionSource.HINT, PredictionSource.PREDICTOR):
             guard = learning.guards.get(source)

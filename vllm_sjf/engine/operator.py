@@ -91,7 +91,7 @@ class Operator:
         return {
             "mode": str(scheduler.modes.mode),
             "predictor": {
-                "name": scheduler.sjf_config.predictor,
+                "name": scheduler.learning.predictor_name,
                 "loaded": scheduler.prediction.has_predictor,
                 "counts": dict(scheduler.prediction.counts),
                 "guard": scheduler.learning.state(),
@@ -146,7 +146,8 @@ class Operator:
     def set_class(self, name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
         """Pause or resume a class (``paused``) or change its limits; return its new settings.
 
-        Effective from the next step on. Raises UnknownError for a class that does not exist, and
+        Effective from the next step on, in mode sjf; ``in_force`` says whether that is the mode.
+        Raises UnknownError for a class that does not exist, and
         OperatorError naming the key for what cannot be set; then nothing is changed.
         """
         gate = self._scheduler.gate
@@ -173,6 +174,7 @@ class Operator:
         return {
             "name": name,
             "paused": paused,
+            "in_force": self._scheduler.modes.orders,
             **spec.model_dump(mode="json", exclude={"name", "rank"}),
         }
 
