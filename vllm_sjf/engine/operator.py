@@ -147,8 +147,8 @@ class Operator:
         """Pause or resume a class (``paused``) or change its limits; return its new settings.
 
         Effective from the next step on, in mode sjf; ``in_force`` says whether that is the mode.
-        Raises UnknownError for a class that does not exist, and
-        OperatorError naming the key for what cannot be set; then nothing is changed.
+        Raises UnknownError for a class that does not exist, and OperatorError naming the key for
+        what cannot be set; then nothing is changed.
         """
         gate = self._scheduler.gate
         spec = gate.classes.get(name)
@@ -210,10 +210,9 @@ class Operator:
         return {"swap": self._scheduler.swap.state()}
 
     def _closed_by(self, name: str) -> str | None:
-        self._scheduler.load.begin_step(
-            self._scheduler.clock()
-        )  # what was counted is of the last step
-        return self._scheduler.gate.closed_by(name)
+        scheduler = self._scheduler
+        scheduler.load.begin_step(scheduler.clock())  # what was counted is of the last step
+        return scheduler.gate.closed_by(name)
 
     def _class_of(self, request: Request) -> str:
         return self._scheduler.ledger.job(request.request_id).traffic_class
