@@ -87,6 +87,7 @@ def test_student_learns_from_an_encoder(
     assert manifest.settings["teacher_recipe"] == "default"
     assert manifest.settings["teacher_epochs"] == 2
     assert manifest.settings["teacher_backbone"] == str(backbone)
+    assert manifest.settings["teacher_precision"] == "fp32"
 
 
 def test_each_fold_of_a_student_has_a_teacher_that_saw_no_more(monkeypatch, data_file):
@@ -94,6 +95,8 @@ def test_each_fold_of_a_student_has_a_teacher_that_saw_no_more(monkeypatch, data
 
     def train_kind(fold, _tokenizer, out, options, _step):
         trainings.append((options.kind, options.epochs, fold, out, options.teacher))
+        if options.kind == "encoder":
+            assert options.precision == "bf16"
 
     def score_rows(_predictor, rows, _tokenizer, _step):
         tested.append({row.prompt for row in rows})
@@ -101,7 +104,8 @@ def test_each_fold_of_a_student_has_a_teacher_that_saw_no_more(monkeypatch, data
     monkeypatch.setattr(folds, "train_kind", train_kind)
     monkeypatch.setattr(folds, "score_rows", score_rows)
     monkeypatch.setattr(folds, "join", list)
-    manifest = Manifest(kind="student", settings={"teacher_recipe": "pars", "teacher_epochs": 3.0})
+    taught = {"teacher_recipe": "pars", "teacher_epochs": 3.0, "teacher_precision": "bf16"}
+    manifest = Manifest(kind="student", settings=taught)
     folds.score_folds(manifest, read_dataset(data_file), None, 3, 0, "", lambda _: None)
     assert len(trainings) == 6
     for teacher, student, left_out in zip(trainings[::2], trainings[1::2], tested, strict=True):

@@ -96,4 +96,5 @@ def _encoder_options(manifest: Manifest, prefix: str, seed: int, model_dir: str)
         recipe=str(settings.get(f"{prefix}recipe", "default")),
         epochs=None if epochs is None else int(epochs),
         backbone=None if backbone is None else str(backbone),
+        precision=str(settings.get(f"{prefix}precision", "auto")),
     )

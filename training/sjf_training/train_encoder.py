@@ -101,6 +101,7 @@ def train_encoder(
     settings: dict[str, float | str] = {
         "recipe": recipe.name,
         "epochs": recipe.epochs,
+        "precision": precision,
         "backbone": source,
         "model_dir": model_dir,
     }

@@ -118,7 +118,7 @@ def train_student(
             **{
                 f"teacher_{name}": value
                 for name, value in teacher.manifest.settings.items()
-                if name in ("recipe", "epochs", "backbone")
+                if name in ("recipe", "epochs", "backbone", "precision")
             },
             "unlabelled_prompts": len(extra),
             "linear_share": share,
