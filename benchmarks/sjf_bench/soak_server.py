@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sjf_bench import soak_report
-from sjf_bench.servers import Server, free_port, python_module
+from sjf_bench.policies import Policy, server_command
+from sjf_bench.servers import Server, free_port
 
 if TYPE_CHECKING:
     import httpx
@@ -15,7 +16,7 @@ READY_TIMEOUT_S = 900.0
 # A small KV cache, all of which is used before memory is watched: its pages become resident when
 # they are first used, and that is no leak. Blocks of vLLM's CPU build have 128 tokens.
 KV_BLOCKS, BLOCK_TOKENS, FILL_TOKENS = 160, 128, 2000
-SERVER_OPTIONS = ("--enforce-eager", "--max-num-seqs", "8", "--host", "127.0.0.1")
+SERVER_OPTIONS = ("--enforce-eager", "--max-num-seqs", "8")
 
 
 def ranks(response: "httpx.Response | None") -> list[dict[str, Any]] | None:
@@ -34,11 +35,9 @@ def serve(
     stock: vLLM's own server instead, with nothing of ours in it.
     """
     port = free_port()
-    start = ("vllm_sjf.engine.server",) if stock else ("vllm_sjf.cli", "serve")
-    command = python_module(
-        *(*start, str(model), "--port", str(port), *(() if stock else ("--control",))),
-        *("--num-gpu-blocks-override", str(KV_BLOCKS), *SERVER_OPTIONS, *options),
-    )
+    policy, own = (Policy.FCFS, ()) if stock else (Policy.SJF, ("--control",))
+    given = (*own, "--num-gpu-blocks-override", str(KV_BLOCKS), *SERVER_OPTIONS, *options)
+    command = server_command(policy, model, None, port, given)
     return Server(command, log, port, {"VLLM_CACHE_ROOT": str(cache)})
 
 
