@@ -12,7 +12,8 @@ from sjf_bench import stats
 from sjf_bench.rivals import RULES
 from sjf_bench.sim_claims import ours_of
 from sjf_bench.sim_compare import TIMING, whole_rows
-from sjf_bench.sim_policies import NOISY, OURS, PolicySpec
+from sjf_bench.sim_policies import NOISY, OURS, STOCK_PRIORITY, PolicySpec
+from sjf_bench.sim_policies import NOTHING as NO_LENGTHS
 from sjf_bench.sim_report import (
     MEAN,
     NOTHING,
@@ -151,12 +152,12 @@ class _Cell:
         )
 
     def _front(self) -> Row:
-        """No rival that is no oracle betters ours in both mean per-token latency and p99 TTFT."""
-        mine = self._point(self.ours)
+        """No rival told as much as ours betters it in both mean per-token latency and p99 TTFT."""
+        mine, ours = self._point(self.ours), self._policy(self.ours)
         better = [
             policy.name
             for policy in self.results.matrix.policies
-            if is_rival(policy) and self.results.cell(self.workload, self.rho, policy.name)
+            if is_rival(policy, ours) and self.results.cell(self.workload, self.rho, policy.name)
             if all(his < own for his, own in zip(self._point(policy.name), mine, strict=True))
         ]
         figure = f"bettered in both by {', '.join(better)}" if better else "on it"
@@ -169,13 +170,13 @@ class _Cell:
 
     def _against(self) -> Iterator[Row]:
         """PARS: mean no worse than the interval, p99 TTFT better; vllm-ltr's rule: both better."""
-        for rule in ("priority", "vllm-ltr"):
+        for rule in (STOCK_PRIORITY, "vllm-ltr"):
             name = self._fed_like_ours(rule)
             if name is None:
                 continue
             mean, first = (self._ratio(figure, self.ours, name) for figure in (MEAN, TTFT_P99))
-            reached = mean.low <= 1.0 if rule == "priority" else mean.estimate < 1.0
-            needed = "interval reaches 1" if rule == "priority" else "< 1"
+            reached = mean.low <= 1.0 if rule == STOCK_PRIORITY else mean.estimate < 1.0
+            needed = "interval reaches 1" if rule == STOCK_PRIORITY else "< 1"
             aim = f"ours ÷ {name}"
             yield Row(f"{aim}, mean per-token", self.where, needed, interval(mean, 2), reached)
             met = first.estimate < 1.0
@@ -205,10 +206,10 @@ def pushback_of(policy: PolicySpec) -> float:
     return SJFConfig.parse(dict(policy.sjf)).max_pushback_s
 
 
-def is_rival(policy: PolicySpec) -> bool:
-    """Tell whether a policy is somebody else's and sees no hidden length."""
-    theirs = policy.rule in RULES or policy.rule == "priority"
-    return theirs and not policy.sees_hidden_lengths
+def is_rival(policy: PolicySpec, ours: PolicySpec) -> bool:
+    """Tell whether a policy is somebody else's, and told the same lengths as ours, or none."""
+    theirs = policy.rule in RULES or policy.rule == STOCK_PRIORITY
+    return theirs and policy.lengths in (NO_LENGTHS, ours.lengths)
 
 
 def _largest_ratio(cells: Sequence[_Cell]) -> Iterator[Row]:

@@ -33,12 +33,15 @@ HEADER = [
 
 def ours_of(results: Results) -> str:
     """Return the policy that claims are about: ours with a real predictor, else with a noisy
-    oracle, which stands in for one. Raises WorkloadError when there is neither.
+    oracle, which stands in for one; of several, one that is told what a rival is told.
+    Raises WorkloadError when there is none.
     """
+    policies = results.matrix.policies
+    told_to_others = {each.lengths for each in policies if each.rule != OURS}
     for kind in (PREDICTOR, NOISY):
-        for each in results.matrix.policies:
-            if each.rule == OURS and each.lengths.startswith(kind):
-                return each.name
+        found = [each for each in policies if each.rule == OURS and each.lengths.startswith(kind)]
+        if found:
+            return max(found, key=lambda each: each.lengths in told_to_others).name
     raise WorkloadError("no policy of rule sjf has a predictor, so there is nothing to claim")
 
 

@@ -31,20 +31,20 @@ SHARED = {
 }
 
 
-def judged(tmp_path, rho=1.1, **changes):
+def judged(tmp_path, rho=1.1, policies=POLICIES, **changes):
     """The rows by their aim; ``changes``: policy -> figures that differ."""
     matrix = Matrix.model_validate(
         {
             "loads": [rho],
             "seeds": [0, 1, 2],
             "workloads": [{"name": "chat"}],
-            "policies": POLICIES,
+            "policies": policies,
         }
     )
     found = []
     for cell in matrix.cells():
         name = cell.policy.name
-        row = {**SHARED, "latency_per_token_mean_s": MEANS[name] + 0.01 * cell.seed}
+        row = {**SHARED, "latency_per_token_mean_s": MEANS.get(name, 50.0) + 0.01 * cell.seed}
         if name == "ours":
             row |= {"latency_per_token_p99_s": 0.3, "ttft_p99_s": 3.0}
         row |= changes.get(name, {})
@@ -82,6 +82,24 @@ def test_each_aim_can_be_missed(tmp_path, aim, changes):
     if aim.startswith("on the Pareto"):
         changes |= {"pars": {"ttft_p99_s": 2.9}}
     assert judged(tmp_path, **changes)[aim].met is False
+
+
+def test_the_front_is_of_rivals_told_as_much_as_ours(tmp_path):
+    """Stand-ins for a predictor count as one, and a better one of theirs does not count."""
+    first, oracle, pars, ours, noise, mlfq = POLICIES
+    alike = {"lengths": "noisy:0.5"}
+    weaker = {**ours, "name": "weaker", "lengths": "noisy:0.3"}
+    told = [first, oracle, pars | alike, weaker, ours | alike, noise, mlfq]
+    best = {"latency_per_token_mean_s": 5.5, "ttft_p99_s": 2.0}
+    weak = {"weaker": {"latency_per_token_mean_s": 9.0, "ttft_p99_s": 9.0}}
+
+    beaten = judged(tmp_path, policies=told, pars=best, **weak)
+    assert beaten["on the Pareto front of the rivals"].figure == "bettered in both by pars"
+    assert beaten["ours ÷ pars, mean per-token"].met is False
+
+    told[2] = {**pars, "lengths": "noisy:0.9"}
+    found = judged(tmp_path, policies=told, pars=best, **weak)
+    assert found["on the Pareto front of the rivals"].met
 
 
 def test_cells_that_tell_nothing_of_prediction_are_shown_but_not_judged(tmp_path):
