@@ -30,6 +30,7 @@ class CheckedSimulation(Simulation):
         self._peeked: str | None = None
         self._passed_head: str | None = None  # whom the item chosen last goes ahead of
         self._passes: Counter[str] = Counter()
+        self._went_ahead: dict[str, str] = {}  # in this step: who was popped, ahead of whom
         self._blocked_since_s: dict[str, float] = {}
         self._watch_queue()
         self._watch_displacement()
@@ -123,15 +124,17 @@ class CheckedSimulation(Simulation):
 
     def _watch_queue(self) -> None:
         queue = self.scheduler.ranked
-        begin, peek, pop, choose = (
+        begin, peek, pop, put_back, choose = (
             queue.begin_step,
             queue.peek_request,
             queue.pop_request,
+            queue.prepend_request,
             queue._choose,
         )
 
         def begin_step(now_s: float) -> None:
             self._frozen_s, self._peeked = now_s, None
+            self._went_ahead.clear()
             begin(now_s)
 
         def peek_request() -> Any:
@@ -147,10 +150,19 @@ class CheckedSimulation(Simulation):
             assert queue._now_s == self._frozen_s, "INV-2: the clock moved within a step"
             self._peeked = None
             if passed is not None:
+                self._went_ahead[request.request_id] = passed
                 self._check_bypass(passed)
             for record in (self._passes, self._blocked_since_s):
                 record.pop(request.request_id, None)
             return request
+
+        def prepend_request(request: Any) -> None:
+            # vLLM pops some only to put them back, as those with stale output: nobody started.
+            passed = self._went_ahead.pop(request.request_id, None)
+            if passed is not None and self._passes[passed]:
+                self._passes[passed] -= 1
+                self.bypassed -= 1
+            put_back(request)
 
         def choose_checked() -> Any:
             entry = choose()
@@ -159,6 +171,7 @@ class CheckedSimulation(Simulation):
 
         queue.begin_step, queue.peek_request = begin_step, peek_request
         queue.pop_request, queue._choose = pop_request, choose_checked
+        queue.prepend_request = prepend_request
 
     def _check_choice(self, entry: Any) -> None:
         """The head by the documented order, or one of its class while the head is blocked."""
