@@ -64,6 +64,8 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(shape, artifact, fault
     old = sim.scheduler.prediction.predictor
     sim.scheduler.swap_predictor(artifact if fault == "another tokenizer" else "/nowhere")
     loaded(sim)
+    state = sim.scheduler.swap.state()
+    assert (state["state"], state["error"]) == ("loading", None)  # not both at once
     sim.add(plain(workload(0, 1))[0])
     sim.step()
     state = sim.scheduler.swap.state()

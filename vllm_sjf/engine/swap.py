@@ -61,7 +61,9 @@ class PredictorSwap:
 
     def state(self) -> dict[str, Any]:
         """Return ``state`` (idle, loading, installed, refused), ``folder`` and ``error``."""
-        return {"state": self._state, "folder": self._folder, "error": self._error}
+        # What the thread found counts from the next step on, like all else that it did.
+        error = self._error if self._state == REFUSED else None
+        return {"state": self._state, "folder": self._folder, "error": error}
 
     def _load(self) -> None:
         try:
