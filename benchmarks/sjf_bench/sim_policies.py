@@ -83,11 +83,6 @@ class PolicySpec(BaseModel):
             raise ValueError(f"{self.name}: sjf is for rule sjf only")
         return self
 
-    @property
-    def sees_hidden_lengths(self) -> bool:
-        """Whether its input is made from the true lengths, which no real policy knows."""
-        return self.lengths.partition(":")[0] in (TRUE, REVERSED, NOISY)
-
 
 @dataclass(frozen=True, slots=True)
 class Arm:
